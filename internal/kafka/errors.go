@@ -1,0 +1,68 @@
+package kafka
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Class says what an error means for the task that meets it (I8).
+type Class uint8
+
+const (
+	// ClassTransient is the class of everything unknown: any failed or ambiguous commit, timeouts, network,
+	// coordinator, leader and in-sync troubles. Close the writer, drop the overlays, recover. Never counted.
+	ClassTransient Class = iota
+	// ClassFenced: another owner may have taken over. Close, ask the group, go on only if still the owner.
+	ClassFenced
+	// ClassPermanent: refused record, missing rights, unsupported version. The task stops.
+	ClassPermanent
+	// ClassLost: the position is outside the log, or the topic is another one. The task stops and says what is gone.
+	ClassLost
+	// ClassCorrupt: what was read or held contradicts itself. The base is dropped too.
+	ClassCorrupt
+)
+
+// String is the class in one word.
+func (c Class) String() string {
+	return [...]string{"transient", "fenced", "permanent", "lost", "corrupt"}[c]
+}
+
+// Error is an error with a class and a place.
+type Error struct {
+	Class     Class
+	Op        string // what was being done, for example "end transaction"
+	Topic     string // "" when no topic is concerned
+	Partition int32  // meaningful with Topic
+	Offset    int64  // -1 when none is known
+	Hint      string // what to do next, "" for nothing
+	Err       error
+}
+
+// Error says what happened and where.
+func (e *Error) Error() string {
+	place := ""
+	if e.Topic != "" {
+		place = fmt.Sprintf(" %s/%d", e.Topic, e.Partition)
+		if e.Offset >= 0 {
+			place += fmt.Sprintf(" at offset %d", e.Offset)
+		}
+	}
+	hint := ""
+	if e.Hint != "" {
+		hint = ": " + e.Hint
+	}
+	return fmt.Sprintf("%s%s: %v%s", e.Op, place, e.Err, hint)
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// ClassOf returns the class of an error: that of the outermost *Error in its chain, ClassTransient for any other
+// error, for what is not known is unknown.
+func ClassOf(err error) Class {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Class
+	}
+	return ClassTransient
+}

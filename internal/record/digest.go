@@ -1,0 +1,30 @@
+package record
+
+import (
+	"fmt"
+
+	"github.com/zeebo/xxh3"
+)
+
+// Digest is the order-independent 128-bit hash over a task's live entries: the lane-wise wrapping sum of the hash of
+// each entry. Adding an entry and subtracting it again, in any order, leaves no trace. It proves what was recovered
+// (I7). It cannot see a wrong fold, or anything that happened before the hash was taken.
+type Digest struct{ Hi, Lo uint64 }
+
+// EntryDigest is the digest of one entry: xxh3-128 of key and value one after the other, seeded with the key's length
+// so that no other split of the same bytes has the same hash. The key begins with its kind.
+//
+// The buffer keyValue holds key and value adjacent, as the store's arena does; keyLen tells where the value begins.
+func EntryDigest(keyValue []byte, keyLen int) Digest {
+	h := xxh3.Hash128Seed(keyValue, uint64(keyLen))
+	return Digest{Hi: h.Hi, Lo: h.Lo}
+}
+
+// Add returns d + o.
+func (d Digest) Add(o Digest) Digest { return Digest{d.Hi + o.Hi, d.Lo + o.Lo} }
+
+// Sub returns d - o.
+func (d Digest) Sub(o Digest) Digest { return Digest{d.Hi - o.Hi, d.Lo - o.Lo} }
+
+// String is the digest as 32 hexadecimal digits.
+func (d Digest) String() string { return fmt.Sprintf("%016x%016x", d.Hi, d.Lo) }

@@ -1,0 +1,111 @@
+// Package task is one task as a step machine: its state as base and overlays under one View, the order of a commit, and
+// the slices of due windows. It knows no broker, no clock, no file and no goroutine; the driver feeds it records and
+// carries out the effects it asks for, one after the other. What it computes depends on its input alone (I11).
+//
+// A task is used by one goroutine.
+package task
+
+import "github.com/tidemark-streams/tidemark/internal/record"
+
+// Header is one record header.
+type Header struct {
+	Key   string
+	Value []byte
+}
+
+// Input is one consumed record. Its slices are valid during Process only.
+type Input struct {
+	Offset    int64
+	Epoch     int32
+	Timestamp int64 // ms, -1 for none
+	Key       []byte
+	Value     []byte
+	Headers   []Header
+}
+
+// Slot is the dense number of a dirty entry in the open overlay: 0, 1, 2 ... in the order in which keys were first
+// touched since the last commit. A Processor keeps the working form of each dirty entry in an array of its own, indexed
+// by Slot, so that folding a reading neither allocates nor encodes.
+type Slot int32
+
+// Place is where an entry stands in time. Due windows are emitted in the order (End, Start, Aggregation, hash, key).
+type Place struct {
+	Aggregation int   // index into the Processor's aggregations; Removed for one that is not configured any more
+	Start, End  int64 // ms
+}
+
+// Removed is the aggregation index of entries whose aggregation is not configured any more. They are tombstoned in
+// slices and publish nothing.
+const Removed = -1
+
+// Processor is the logic of a job: it judges records, folds readings and encodes entries. It must be deterministic:
+// its results depend on the input, the View and its configuration only, never on clocks, maps' order or chance (I11).
+// The same Processor value is used by one task only.
+type Processor interface {
+	// Aggregations names the aggregations with their fingerprints, in the order of their indexes. The task matches
+	// them with the commit record by name.
+	Aggregations() []Aggregation
+
+	// Process judges one record and folds its readings into the View. It reports what it did through the View: touched
+	// entries, stream time, counters, outputs. An error is a failed assertion, never bad input: bad input is counted
+	// and dead-lettered.
+	Process(v *View, in *Input) error
+
+	// Load makes the working form of a slot from an entry's committed value; value is nil for an entry that does not
+	// exist. It is called once per slot, when the slot is made. The value is valid during the call only.
+	Load(slot Slot, key, value []byte) error
+
+	// Encode appends the full value of a slot's working form. It is called once per dirty entry and commit.
+	Encode(slot Slot, dst []byte) []byte
+
+	// Close emits the result of a due entry through the View. Its working form is in the slot. The task deletes the
+	// entry afterwards.
+	Close(v *View, slot Slot, key []byte, place Place) error
+
+	// Place tells where an entry stands in time, from its key and value: asked when entries are loaded, replayed and
+	// found due. The value is nil when the entry is new.
+	Place(key, value []byte) (Place, error)
+}
+
+// Aggregation names one aggregation and the fingerprint of all that gives its entries their meaning.
+type Aggregation struct {
+	Name        string
+	Fingerprint uint64
+}
+
+// Sink is where an output goes.
+type Sink uint8
+
+// The sinks of a task. Result sinks are numbered per aggregation.
+const (
+	SinkResult Sink = iota
+	SinkLate
+	SinkDead
+)
+
+// Output is one record for a topic other than the changelog. Its slices point into the overlay's arena.
+type Output struct {
+	Sink        Sink
+	Aggregation int // for SinkResult
+	Key         []byte
+	Value       []byte
+	Headers     []Header
+}
+
+// Base is a task's committed state (I1). Values it returns are valid until the next call that changes it. The memory
+// store and the disk store satisfy it.
+type Base interface {
+	// Get returns the value of a key; hash is record.Hash(key).
+	Get(hash uint64, key []byte) (value []byte, ok bool)
+	// Find calls fn with every entry whose key has this hash until fn returns false.
+	Find(hash uint64, fn func(key, value []byte) bool)
+	// Put inserts or replaces an entry. diff is the digest of the new entry less that of the old one.
+	Put(hash uint64, key, value []byte, diff record.Digest)
+	// Delete removes an entry; diff is minus the digest of the old one. A missing key is a programmer's error.
+	Delete(hash uint64, key []byte, diff record.Digest)
+	// Live is the number of entries and Digest the running digest.
+	Live() record.Count
+	Digest() record.Digest
+	// All calls fn with every entry, in any order, until fn returns false.
+	All(fn func(hash uint64, key, value []byte) bool)
+}
