@@ -1,0 +1,36 @@
+# tidemark: make build && bin/tidemark demo
+#
+#   build     bin/tidemark, one static binary
+#   test      what CI runs, on a bare machine with Go: build, vet, every test of this repository
+#   check     golangci-lint at the version that tools/go.mod pins; the first run compiles it
+#   bench     benchmarks, with the machine and the Go version in the output
+#   realdata  every set of ../shared/data against its truth file, when the data is there
+
+GO      ?= go
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+
+# The race detector needs a C compiler. Without one the same tests run without it, and say so.
+RACE := $(if $(shell command -v $$($(GO) env CC)),-race)
+
+.PHONY: build test check bench realdata clean
+
+build:
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/tidemark ./cmd/tidemark
+
+test: build
+	$(GO) vet ./...
+	@$(if $(RACE),:,echo 'no C compiler: testing without the race detector')
+	$(GO) test $(RACE) -timeout 15m ./...
+
+check:
+	$(GO) tool -modfile=tools/go.mod golangci-lint run ./...
+
+bench:
+	@$(GO) version; uname -srm; grep -m1 'model name' /proc/cpuinfo 2>/dev/null || true
+	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+realdata: build
+	TIDEMARK_REALDATA=all $(GO) test -v -timeout 60m -run RealData ./...
+
+clean:
+	rm -rf bin
