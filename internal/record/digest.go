@@ -28,3 +28,10 @@ func (d Digest) Sub(o Digest) Digest { return Digest{d.Hi - o.Hi, d.Lo - o.Lo} }
 
 // String is the digest as 32 hexadecimal digits.
 func (d Digest) String() string { return fmt.Sprintf("%016x%016x", d.Hi, d.Lo) }
+
+// AnchorHash is the hash an Anchor holds: of key and value, not of timestamp and headers, which mirrors change (V24).
+// The scratch buffer is grown as needed and returned for the next call.
+func AnchorHash(scratch, key, value []byte) (Digest, []byte) {
+	scratch = append(append(scratch[:0], key...), value...)
+	return EntryDigest(scratch, len(key)), scratch
+}

@@ -2,7 +2,6 @@ package record
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math"
 
@@ -83,12 +82,13 @@ type EntryKey struct {
 	Start       int64 // ms since the epoch
 }
 
-var errShortKey = errors.New("changelog key ends early")
-
 // ParseEntryKey takes an entry's key apart. It fails on any other kind of key and on a damaged one.
 func ParseEntryKey(key []byte) (EntryKey, error) {
 	if kind, ok := KindOf(key); !ok || kind != KindEntry {
 		return EntryKey{}, fmt.Errorf("changelog key %.32x is no entry's key", key)
+	}
+	if len(key) > MaxKeyBytes {
+		return EntryKey{}, fmt.Errorf("changelog key %.32x of %d bytes, limit %d", key, len(key), MaxKeyBytes)
 	}
 	name, rest, err := takeText(key[1:])
 	if err != nil {
@@ -103,7 +103,7 @@ func ParseEntryKey(key []byte) (EntryKey, error) {
 		parsed.Fields = append(parsed.Fields, field)
 	}
 	if len(rest) != startBytes {
-		return EntryKey{}, fmt.Errorf("changelog key %.32x: window start: %w", key, errShortKey)
+		return EntryKey{}, fmt.Errorf("changelog key %.32x: window start: %w", key, errEndsEarly)
 	}
 	parsed.Start = Start(rest)
 	return parsed, nil
@@ -116,16 +116,19 @@ func AggregationOf(key []byte) (name []byte, ok bool) {
 		return nil, false
 	}
 	n, w := binary.Uvarint(key[1:])
-	if w <= 0 || uint64(len(key)-1-w) < n+startBytes || n > MaxKeyBytes {
+	if w <= 0 || n > MaxKeyBytes || uint64(len(key)-1-w) < n+startBytes {
 		return nil, false
 	}
 	return key[1+w : 1+w+int(n)], true
 }
 
 func takeText(b []byte) (text string, rest []byte, err error) {
-	n, w := binary.Uvarint(b)
-	if w <= 0 || n > uint64(len(b)-w) {
-		return "", nil, errShortKey
+	n, w, err := uvarint(b)
+	if err != nil {
+		return "", nil, err
+	}
+	if n > uint64(len(b)-w) {
+		return "", nil, errEndsEarly
 	}
 	return string(b[w : w+int(n)]), b[w+int(n):], nil
 }
