@@ -51,8 +51,9 @@ type Processor interface {
 	// and dead-lettered.
 	Process(v *View, in *Input) error
 
-	// Load makes the working form of a slot from an entry's committed value; value is nil for an entry that does not
-	// exist. It is called once per slot, when the slot is made. The value is valid during the call only.
+	// Load makes the working form of a slot from an entry's value below the open overlay; value is nil for an entry
+	// that does not exist. It is called when the slot is made, and again with nil when a deleted entry is touched. Key
+	// and value are valid during the call only.
 	Load(slot Slot, key, value []byte) error
 
 	// Encode appends the full value of a slot's working form. It is called once per dirty entry and commit.
@@ -63,7 +64,7 @@ type Processor interface {
 	Close(v *View, slot Slot, key []byte, place Place) error
 
 	// Place tells where an entry stands in time, from its key and value: asked when entries are loaded, replayed and
-	// found due. The value is nil when the entry is new.
+	// found due. An entry whose aggregation is not configured has Aggregation Removed and any Start and End.
 	Place(key, value []byte) (Place, error)
 }
 
@@ -73,24 +74,16 @@ type Aggregation struct {
 	Fingerprint uint64
 }
 
-// Sink is where an output goes.
+// Sink is where a record of a commit goes.
 type Sink uint8
 
-// The sinks of a task. Result sinks are numbered per aggregation.
+// The sinks of a task. Results go to the topic of their aggregation.
 const (
-	SinkResult Sink = iota
+	SinkChangelog Sink = iota
+	SinkResult
 	SinkLate
 	SinkDead
 )
-
-// Output is one record for a topic other than the changelog. Its slices point into the overlay's arena.
-type Output struct {
-	Sink        Sink
-	Aggregation int // for SinkResult
-	Key         []byte
-	Value       []byte
-	Headers     []Header
-}
 
 // Base is a task's committed state (I1). Values it returns are valid until the next call that changes it. The memory
 // store and the disk store satisfy it.

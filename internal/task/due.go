@@ -1,0 +1,201 @@
+package task
+
+import (
+	"cmp"
+	"container/heap"
+	"slices"
+)
+
+// dueIndex orders entries by the end of their window. It holds at least one element for every live entry of the View
+// and may hold elements for entries that are gone: whoever takes an element looks the entry up and forgets the element
+// when there is none. So overlays need no index of their own; only what a dropped overlay took out is put back.
+//
+// Elements of one (aggregation, start, end) share a bucket and cost eight bytes each.
+type dueIndex struct {
+	buckets map[Place]*bucket
+	open    []bucketHeap // by aggregation: buckets that are not due
+	due     bucketHeap   // all due buckets, in the order of emission
+	waiting int          // live elements in due buckets
+
+}
+
+type bucket struct {
+	place Place
+	set   hashSet
+	stale int // elements whose entry is gone
+	due   bool
+}
+
+func (b *bucket) live() int { return b.set.len() - b.stale }
+
+func newDueIndex(aggregations int) *dueIndex {
+	return &dueIndex{buckets: map[Place]*bucket{}, open: make([]bucketHeap, aggregations)}
+}
+
+// add puts an element in. Its bucket is due when closed says so.
+func (x *dueIndex) add(place Place, hash uint64, closed int64) {
+	b := x.buckets[place]
+	if b == nil {
+		b = &bucket{place: place}
+		x.buckets[place] = b
+		x.queue(b, closed)
+	}
+	b.set.add(hash, 0)
+
+	if b.due {
+		x.waiting++
+	}
+}
+
+func (x *dueIndex) queue(b *bucket, closed int64) {
+	b.due = b.place.Aggregation == Removed || b.place.End <= closed
+	if b.due {
+		heap.Push(&x.due, b)
+		x.waiting += b.live()
+		return
+	}
+	heap.Push(&x.open[b.place.Aggregation], b)
+}
+
+// close makes every bucket of an aggregation with end <= closed due.
+func (x *dueIndex) close(aggregation int, closed int64) {
+	open := &x.open[aggregation]
+	for len(*open) > 0 && (*open)[0].place.End <= closed {
+		b := heap.Pop(open).(*bucket)
+		b.due = true
+		x.waiting += b.live()
+		heap.Push(&x.due, b)
+	}
+}
+
+// take removes and returns the next due element in the order (end, start, aggregation, hash).
+func (x *dueIndex) take() (place Place, hash uint64, ok bool) {
+	for len(x.due) > 0 {
+		b := x.due[0]
+		if hash, ok = b.set.take(); ok {
+
+			x.waiting--
+			return b.place, hash, true
+		}
+		heap.Pop(&x.due)
+		delete(x.buckets, b.place)
+	}
+	return Place{}, 0, false
+}
+
+// missed tells that the entry of an element just taken is gone.
+func (x *dueIndex) missed(place Place) {
+	x.buckets[place].stale--
+	x.waiting++
+}
+
+// forget tells that the entry of an element, still in the index, is gone.
+func (x *dueIndex) forget(place Place) {
+	b := x.buckets[place]
+	b.stale++
+	if b.due {
+		x.waiting--
+	}
+}
+
+// requeue sorts all buckets anew after closed ends went back with a dropped overlay.
+func (x *dueIndex) requeue(closed func(aggregation int) int64) {
+	x.due, x.waiting = x.due[:0], 0
+	for i := range x.open {
+		x.open[i] = x.open[i][:0]
+	}
+	for place, b := range x.buckets {
+		end := int64(0)
+		if place.Aggregation != Removed {
+			end = closed(place.Aggregation)
+		}
+		x.queue(b, end)
+	}
+}
+
+// bucketHeap is a heap of buckets in the order of emission.
+type bucketHeap []*bucket
+
+func (h bucketHeap) Len() int           { return len(h) }
+func (h bucketHeap) Less(i, j int) bool { return comparePlaces(h[i].place, h[j].place) < 0 }
+func (h bucketHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+
+// Push and Pop serve container/heap.
+func (h *bucketHeap) Push(b any) { *h = append(*h, b.(*bucket)) }
+
+// Pop removes the last bucket.
+func (h *bucketHeap) Pop() any {
+	last := len(*h) - 1
+	b := (*h)[last]
+	(*h)[last] = nil
+	*h = (*h)[:last]
+	return b
+}
+
+// comparePlaces is the order of emission of section 4 as far as the window goes.
+func comparePlaces(a, b Place) int {
+	return cmp.Or(cmp.Compare(a.End, b.End), cmp.Compare(a.Start, b.Start), cmp.Compare(a.Aggregation, b.Aggregation))
+}
+
+// hashSet is a multiset of hashes that gives them back in ascending order without ever sorting more than a leaf: a
+// window of ten million keys that falls due must not stop the task for a sort (hot.md D3). A full leaf bursts into 256
+// by the next byte of the hash.
+type hashSet struct {
+	leaf   []uint64
+	sorted bool // descending, so that taking the least is cutting the end
+	kids   *[256]hashSet
+	first  int // no kid below this one holds anything
+	size   int
+}
+
+const (
+	leafMax  = 4096
+	maxDepth = 7 // bytes of the hash; equal hashes end in one leaf of any size
+)
+
+func (s *hashSet) len() int { return s.size }
+
+func (s *hashSet) add(hash uint64, depth int) {
+	s.size++
+	if s.kids != nil {
+		s.addKid(hash, depth)
+		return
+	}
+	s.leaf = append(s.leaf, hash)
+	s.sorted = false
+	if len(s.leaf) <= leafMax || depth == maxDepth {
+		return
+	}
+	s.kids = new([256]hashSet)
+	for _, h := range s.leaf {
+		s.addKid(h, depth)
+	}
+	s.leaf = nil
+}
+
+func (s *hashSet) addKid(hash uint64, depth int) {
+	i := int(hash >> (56 - 8*depth) & 0xff)
+	s.first = min(s.first, i)
+	s.kids[i].add(hash, depth+1)
+}
+
+func (s *hashSet) take() (uint64, bool) {
+	if s.size == 0 {
+		return 0, false
+	}
+	s.size--
+	if s.kids == nil {
+		if !s.sorted {
+			slices.SortFunc(s.leaf, func(a, b uint64) int { return cmp.Compare(b, a) })
+			s.sorted = true
+		}
+		last := s.leaf[len(s.leaf)-1]
+		s.leaf = s.leaf[:len(s.leaf)-1]
+		return last, true
+	}
+	for s.kids[s.first].size == 0 {
+		s.kids[s.first] = hashSet{}
+		s.first++
+	}
+	return s.kids[s.first].take()
+}

@@ -1,0 +1,220 @@
+package task
+
+import (
+	"fmt"
+
+	"github.com/tidemark-streams/tidemark/internal/record"
+)
+
+// Options are the limits of a task and what its outputs are signed with.
+type Options struct {
+	Job        string
+	Partition  int32
+	MaxRecords int // records of one commit, at least 4
+	MaxBytes   int // rough bytes of one commit
+}
+
+// Task is the state of one input partition and the machine that moves it. It starts at a proved base and its last
+// commit record. Not safe for concurrent use.
+type Task struct {
+	options   Options
+	view      View
+	spare     *overlay
+	committed *record.Commit // the commit record the base stands for
+	batch     Batch          // the commit in flight
+	messages  []Message
+	record    []byte   // the encoded commit record
+	origin    []Header // the header of this commit's results
+	lastIn    []byte   // key and value of the last consumed record, not yet hashed
+	lastKey   int      // length of the key in lastIn
+	lastAt    int64    // offset of the last consumed record
+	holdInput bool     // the next commit takes no input (section 4, slices)
+	waiting   int      // due windows left by the last commit
+}
+
+// InputError says that the input is not the log it was: the task must stop.
+type InputError struct {
+	Offset int64
+	What   string
+}
+
+// Error names the offset and what is wrong with it.
+func (e *InputError) Error() string { return fmt.Sprintf("input offset %d: %s", e.Offset, e.What) }
+
+// New makes a task from its committed base and commit record, which it keeps. The commit record's aggregations are
+// matched with the Processor's by name; a changed fingerprint is an error, a new aggregation starts empty from here on.
+// Every entry of the base is asked for its place in time, so that all that is due will be closed.
+func New(base Base, proc Processor, committed *record.Commit, options Options) (*Task, error) {
+	t := &Task{options: options, committed: committed.Clone(), spare: &overlay{}}
+	if err := matchAggregations(t.committed, proc.Aggregations()); err != nil {
+		return nil, err
+	}
+	names := len(proc.Aggregations())
+	t.view = View{base: base, proc: proc, open: &overlay{meta: *t.committed.Clone()}, due: newDueIndex(names), names: names}
+	if err := t.index(); err != nil {
+		return nil, err
+	}
+	t.waiting = t.view.due.waiting
+	return t, nil
+}
+
+// index builds the close-time index from the base.
+func (t *Task) index() (err error) {
+	t.view.base.All(func(hash uint64, key, value []byte) bool {
+		err = t.Replayed(hash, key, nil, value)
+		return err == nil
+	})
+	return err
+}
+
+// Replayed tells the task that recovery has changed an entry of the live base (I8, R25) from old to value, nil standing
+// for no entry, so that the close-time index follows.
+func (t *Task) Replayed(hash uint64, key, old, value []byte) error {
+	if (old == nil) == (value == nil) {
+		return nil
+	}
+	live := value
+	if value == nil {
+		live = old
+	}
+	place, err := t.view.proc.Place(key, live)
+	if err != nil {
+		return fmt.Errorf("entry %s: %w", describe(key), err)
+	}
+	if value != nil {
+		t.view.schedule(place, hash)
+	} else {
+		t.view.due.forget(place)
+	}
+	return nil
+}
+
+// Resume takes the task up again after a recovery on its live base, at the commit record that recovery found last. The
+// overlays must have been dropped.
+func (t *Task) Resume(committed *record.Commit) error {
+	c := committed.Clone()
+	if err := matchAggregations(c, t.view.proc.Aggregations()); err != nil {
+		return err
+	}
+	t.committed = c
+	t.Drop()
+	return nil
+}
+
+// matchAggregations puts the configured aggregations first, in the Processor's order; those that are not configured any
+// more follow while they still have a place in the record.
+func matchAggregations(c *record.Commit, configured []Aggregation) error {
+	old := c.Aggregations
+	c.Aggregations = make([]record.AggregationState, 0, len(configured))
+	known := map[string]bool{}
+	for _, want := range configured {
+		known[want.Name] = true
+		state := record.AggregationState{Name: want.Name, Fingerprint: want.Fingerprint, ClosedEnd: record.NoTime,
+			Since: c.Counters.Accepted}
+		for _, have := range old {
+			if have.Name != want.Name {
+				continue
+			}
+			if have.Fingerprint != want.Fingerprint {
+				return fmt.Errorf("aggregation %q means something else than the state in the changelog (fingerprint %016x, was %016x): "+
+					"give the changed aggregation a new name, or take the change back", want.Name, want.Fingerprint, have.Fingerprint)
+			}
+			state = have
+		}
+		c.Aggregations = append(c.Aggregations, state)
+	}
+	return nil
+}
+
+// Fold processes input records in order until all are consumed or the open batch is full, and returns how many were
+// consumed. Records below the expected position are dropped and counted; a leader epoch that goes back is an
+// *InputError. Any other error is a failed assertion of the Processor.
+func (t *Task) Fold(in []Input) (consumed int, err error) {
+	m := &t.view.open.meta
+	last := -1
+	for i := range in {
+		if t.Full() {
+			break
+		}
+		r := &in[i]
+		consumed = i + 1
+		if record.InputPosition(r.Offset) < m.Position {
+			m.Counters.Repeated++
+			continue
+		}
+		if r.Epoch >= 0 && r.Epoch < m.Epoch {
+			return i, &InputError{r.Offset, fmt.Sprintf("leader epoch %d after %d: the log was cut and filled again", r.Epoch, m.Epoch)}
+		}
+		if err := t.view.proc.Process(&t.view, r); err != nil {
+			return i, fmt.Errorf("input offset %d: %w", r.Offset, err)
+		}
+		m.Position, m.Epoch = record.InputPosition(r.Offset)+1, r.Epoch
+		t.view.open.inputs++
+		last = i
+	}
+	if last >= 0 {
+		t.lastIn = append(append(t.lastIn[:0], in[last].Key...), in[last].Value...)
+		t.lastKey, t.lastAt = len(in[last].Key), in[last].Offset
+	}
+	return consumed, nil
+}
+
+// anchor is the anchor after the records folded so far.
+func (t *Task) anchor(before record.Anchor) record.Anchor {
+	if t.view.open.inputs == 0 {
+		return before
+	}
+	return record.Anchor{Offset: t.lastAt, Hash: record.EntryDigest(t.lastIn, t.lastKey)}
+}
+
+// PassMarkers moves the position over offsets that deliver nothing: everything below next has been consumed.
+func (t *Task) PassMarkers(next record.InputPosition) {
+	if m := &t.view.open.meta; next > m.Position {
+		m.Position = next
+	}
+}
+
+// SetRetention notes a delete.retention.ms of the changelog; the smallest ever seen is kept in the commit record.
+func (t *Task) SetRetention(ms int64) {
+	if m := &t.view.open.meta; ms > 0 && (m.MinRetention == 0 || ms < m.MinRetention) {
+		m.MinRetention = ms
+	}
+}
+
+// Full tells that the open batch must be committed before more input is folded. While due windows wait, input may take
+// half of a commit; and none when the backlog of due windows has grown.
+func (t *Task) Full() bool {
+	o := t.view.open
+	if t.holdInput {
+		return true
+	}
+	records, bytes := t.options.MaxRecords, t.options.MaxBytes
+	if t.view.due.waiting > 0 {
+		records, bytes = records/2, bytes/2
+	}
+	return o.records() >= records || o.bytes >= bytes
+}
+
+// Dirty tells that there is something to commit: consumed input or due windows.
+func (t *Task) Dirty() bool { return !t.view.open.empty() || t.view.due.waiting > 0 }
+
+// InFlight tells that a commit is under way.
+func (t *Task) InFlight() bool { return t.view.flight != nil }
+
+// Committed is the commit record that the base stands for. Callers must not modify it.
+func (t *Task) Committed() *record.Commit { return t.committed }
+
+// Base is the committed state; between merges it does not change.
+func (t *Task) Base() Base { return t.view.base }
+
+// Waiting is the number of due windows that are not yet emitted.
+func (t *Task) Waiting() int { return t.view.due.waiting }
+
+// Open is the number of committed entries that wait for their window to close.
+func (t *Task) Open() int { return max(0, int(t.view.base.Live())-t.view.due.waiting) }
+
+// Position is the input position after everything folded so far, committed or not.
+func (t *Task) Position() record.InputPosition { return t.view.open.meta.Position }
+
+// StreamTime is the stream time after everything folded so far, in ms.
+func (t *Task) StreamTime() int64 { return t.view.open.meta.StreamTime }

@@ -1,0 +1,278 @@
+package task
+
+import (
+	"fmt"
+
+	"github.com/tidemark-streams/tidemark/internal/record"
+)
+
+// recordOverhead is what a record costs on the wire beside key and value, roughly: it keeps transactions under
+// commit.max_bytes (I13).
+const recordOverhead = 32
+
+// minValue is the size assumed for a value that is not encoded yet.
+const minValue = 64
+
+// View is a task's whole state as the next reading sees it: the base, under the overlay of the commit in flight, under
+// the open overlay. Everything a Processor reads or changes goes through it, so that dropping the overlays drops
+// everything that is not known to be committed (V10).
+type View struct {
+	base   Base
+	proc   Processor
+	flight *overlay // the commit in flight; nil when there is none
+	open   *overlay
+	due    *dueIndex
+	names  int    // configured aggregations: the first of meta.Aggregations
+	text   []byte // scratch: key and value of the entry being loaded
+	found  []byte // scratch: key of the due entry
+}
+
+// StreamTime returns the task's stream time in ms, record.NoTime before the first reading.
+func (v *View) StreamTime() int64 { return v.open.meta.StreamTime }
+
+// AdvanceStreamTime raises the stream time to t if that is later; key and offset name the record that did it. Stream
+// time never goes back.
+func (v *View) AdvanceStreamTime(t int64, key []byte, offset int64) {
+	m := &v.open.meta
+	if t <= m.StreamTime {
+		return
+	}
+	m.StreamTime, m.SetterOffset = t, offset
+	m.SetterKey = append(m.SetterKey[:0], key[:min(len(key), record.MaxSetterKey)]...)
+}
+
+// ClosedEnd returns the end up to which windows of an aggregation are due and out of reach, in ms.
+func (v *View) ClosedEnd(aggregation int) int64 {
+	return v.open.meta.Aggregations[aggregation].ClosedEnd
+}
+
+// RaiseClosedEnd raises the closed end of an aggregation, if that is later: from here on every window with end <= end
+// is due, whether it has been emitted or not. It never falls (V6).
+func (v *View) RaiseClosedEnd(aggregation int, end int64) {
+	state := &v.open.meta.Aggregations[aggregation]
+	if end <= state.ClosedEnd {
+		return
+	}
+	state.ClosedEnd = end
+	v.due.close(aggregation, end)
+}
+
+// Counters are the task's counters (I9), to be added to.
+func (v *View) Counters() *record.Counters { return &v.open.meta.Counters }
+
+// Aggregation is the state of one aggregation; its counters are to be added to, the rest has methods of its own.
+func (v *View) Aggregation(aggregation int) *record.AggregationState {
+	return &v.open.meta.Aggregations[aggregation]
+}
+
+// Emit writes a record to a sink with the commit of this batch. Key and value are copied, headers are kept.
+func (v *View) Emit(sink Sink, aggregation int, key, value []byte, headers []Header) {
+	v.open.emit(sink, aggregation, key, value, headers)
+}
+
+// Touch makes the entry of a key dirty and returns its slot. The first touch since the last commit loads the entry into
+// the slot; fresh tells that the entry did not exist and is born now, at place. An entry is deleted by Delete only.
+func (v *View) Touch(key []byte, place Place) (slot Slot, fresh bool, err error) {
+	return v.touch(record.Hash(key), key, place)
+}
+
+func (v *View) touch(hash uint64, key []byte, place Place) (Slot, bool, error) {
+	if at := v.open.find(hash, key); at >= 0 {
+		d := &v.open.entries[at]
+		if !d.deleted {
+			return Slot(at), false, nil
+		}
+		return Slot(at), true, v.revive(at, place)
+	}
+	value, existed := v.below(hash, key)
+	at := v.open.insert(hash, key)
+	d := &v.open.entries[at]
+	d.place, d.existed = place, existed
+	v.open.writes++
+	v.open.bytes += len(key) + max(len(value), minValue) + recordOverhead
+	if existed {
+		v.text = append(append(v.text[:0], key...), value...)
+		d.old = record.EntryDigest(v.text, len(key))
+		value = v.text[len(key):]
+	} else {
+		value = nil
+		v.schedule(place, hash)
+	}
+	if err := v.proc.Load(Slot(at), v.open.key(d), value); err != nil {
+		return 0, false, fmt.Errorf("entry %s: %w", describe(key), err)
+	}
+	return Slot(at), !existed, nil
+}
+
+// revive brings back an entry that was deleted since the last commit.
+func (v *View) revive(at int, place Place) error {
+	d := &v.open.entries[at]
+	if !d.write() {
+		v.open.writes++
+	}
+	d.deleted, d.place = false, place
+	v.schedule(place, d.hash)
+	return v.proc.Load(Slot(at), v.open.key(d), nil)
+}
+
+// Delete removes the entry of a slot without a result: a tombstone in the commit, or nothing at all for an entry born
+// since the last one. Its element stays in the index and stands for nothing.
+func (v *View) Delete(slot Slot) {
+	if d := &v.open.entries[slot]; !d.deleted {
+		v.due.forget(d.place)
+		v.remove(d)
+	}
+}
+
+func (v *View) remove(d *dirty) {
+	d.deleted = true
+	if !d.write() {
+		v.open.writes--
+	}
+}
+
+// Get returns an entry's value below the open overlay's changes; for an entry that is dirty use its slot. The value is
+// valid until the next call on the View.
+func (v *View) Get(key []byte) (value []byte, slot Slot, ok bool) {
+	hash := record.Hash(key)
+	if at := v.open.find(hash, key); at >= 0 {
+		return nil, Slot(at), !v.open.entries[at].deleted
+	}
+	value, ok = v.below(hash, key)
+	return value, -1, ok
+}
+
+// below looks an entry up under the open overlay.
+func (v *View) below(hash uint64, key []byte) (value []byte, ok bool) {
+	if v.flight != nil {
+		if at := v.flight.find(hash, key); at >= 0 {
+			d := &v.flight.entries[at]
+			return v.flight.value(d), !d.deleted
+		}
+	}
+	return v.base.Get(hash, key)
+}
+
+func (v *View) schedule(place Place, hash uint64) {
+	v.due.add(place, hash, v.closedEnd(place.Aggregation))
+}
+
+// closedEnd is ClosedEnd for any aggregation of a Place; entries of a removed one are always due.
+func (v *View) closedEnd(aggregation int) int64 {
+	if aggregation == Removed {
+		return record.NoTime
+	}
+	return v.open.meta.Aggregations[aggregation].ClosedEnd
+}
+
+// closeNext emits and deletes the next due window. It returns false when none is left.
+func (v *View) closeNext() (bool, error) {
+	for {
+		place, hash, ok := v.due.take()
+		if !ok {
+			return false, nil
+		}
+		key, err := v.locate(place, hash)
+		if err != nil {
+			return false, err
+		}
+		if key == nil {
+			v.due.missed(place) // its overlay was dropped
+			continue
+		}
+		return true, v.closeEntry(hash, key, place)
+	}
+}
+
+func (v *View) closeEntry(hash uint64, key []byte, place Place) error {
+	slot, _, err := v.touch(hash, key, place)
+	if err != nil {
+		return err
+	}
+	if place.Aggregation != Removed {
+		key = v.open.key(&v.open.entries[slot])
+		if err := v.proc.Close(v, slot, key, place); err != nil {
+			return fmt.Errorf("close %s: %w", describe(key), err)
+		}
+		v.open.meta.Aggregations[place.Aggregation].Results++
+	}
+	v.remove(&v.open.entries[slot])
+	return nil
+}
+
+// locate finds the live entry that an element of the index stands for, nil when there is none. Where several keys of
+// one window have the same hash the least one is taken, so that the order does not depend on where they lie (I11).
+func (v *View) locate(place Place, hash uint64) ([]byte, error) {
+	var least []byte
+	keep := func(key []byte) {
+		if least == nil || string(key) < string(least) {
+			v.found = append(v.found[:0], key...)
+			least = v.found
+		}
+	}
+	v.open.each(hash, func(at int) bool {
+		if d := &v.open.entries[at]; !d.deleted && d.place == place {
+			keep(v.open.key(d))
+		}
+		return true
+	})
+	if v.flight != nil {
+		v.flight.each(hash, func(at int) bool {
+			d := &v.flight.entries[at]
+			if !d.deleted && d.place == place && v.open.find(hash, v.flight.key(d)) < 0 {
+				keep(v.flight.key(d))
+			}
+			return true
+		})
+	}
+	var failed error
+	v.base.Find(hash, func(key, value []byte) bool {
+		if v.open.find(hash, key) >= 0 || v.flight != nil && v.flight.find(hash, key) >= 0 {
+			return true
+		}
+		at, err := v.proc.Place(key, value)
+		if err != nil {
+			failed = fmt.Errorf("entry %s: %w", describe(key), err)
+			return false
+		}
+		if at == place {
+			keep(key)
+		}
+		return true
+	})
+	return least, failed
+}
+
+// drop forgets both overlays, the upper one first, and takes the committed progress up again.
+func (v *View) drop(committed *record.Commit) {
+	v.forget(v.open)
+	if v.flight != nil {
+		v.forget(v.flight)
+	}
+	v.flight = nil
+	v.open.reset()
+	v.open.meta = *committed.Clone()
+	v.due.requeue(v.closedEnd)
+}
+
+// forget brings the index back to what is below an overlay: elements it took out come back, and those it put in stand
+// for nothing.
+func (v *View) forget(o *overlay) {
+	for i := range o.entries {
+		switch d := &o.entries[i]; {
+		case d.existed && d.deleted:
+			v.due.add(d.place, d.hash, v.closedEnd(d.place.Aggregation))
+		case !d.existed && !d.deleted:
+			v.due.forget(d.place)
+		}
+	}
+}
+
+// describe names a changelog key for people.
+func describe(key []byte) string {
+	parsed, err := record.ParseEntryKey(key)
+	if err != nil {
+		return fmt.Sprintf("%.48x", key)
+	}
+	return fmt.Sprintf("%s %q start %d", parsed.Aggregation, parsed.Fields, parsed.Start)
+}
