@@ -1,0 +1,67 @@
+package oracle
+
+import (
+	"fmt"
+	"math"
+)
+
+// Defaults of the words that a configuration may leave out (design section 9).
+const (
+	DefaultMaxAhead = 5 * 60 * 1000 // ms
+	DefaultMin      = 946684800000  // 2000-01-01T00:00:00Z in ms
+	DefaultDepth    = 64            // containers within one another
+)
+
+// Config is the part of a job that decides what must come out. All times are ms.
+type Config struct {
+	Key           []string // names of the key fields, in order
+	PartitionedBy []string // names of the fields that make the record key; nil means Key
+	Values        []string // names of the value fields, in order
+	Time          TimeField
+	MaxAhead      int64  // a reading later than its record by more is refused
+	Min           int64  // a reading before is refused; a record timestamp before counts as absent
+	Depth         int    // deepest nesting of JSON containers that is accepted
+	Partitioner   string // murmur2, crc32, or unchecked
+	Partitions    int32  // of the input topic
+	Aggregations  []Aggregation
+}
+
+// TimeField names the field with the event time and its unit: s, ms, us, ns or rfc3339.
+type TimeField struct {
+	Name string
+	Unit string
+}
+
+// Aggregation is one tumbling window with its functions. Windows begin at Offset + n*Size.
+type Aggregation struct {
+	Name      string
+	Size      int64 // ms
+	Offset    int64 // ms
+	Grace     int64 // ms
+	Functions []string
+}
+
+// start returns the start of the window that holds t.
+func (a *Aggregation) start(t int64) int64 {
+	past := (t - a.Offset) % a.Size
+	if past < 0 {
+		past += a.Size
+	}
+	return t - past
+}
+
+// Never is the time before all times: stream time and closed ends begin there.
+const Never int64 = math.MinInt64
+
+// Record is one record of an input partition, as the broker delivers it to a read_committed reader.
+type Record struct {
+	Offset    int64
+	Timestamp int64  // ms; -1 for none
+	Key       []byte // nil for none
+	Value     []byte // nil for a tombstone
+}
+
+// WindowID names one window of one key in one string that no other window has.
+func WindowID(aggregation string, key []string, start int64) string {
+	return fmt.Sprintf("%q %q %d", aggregation, key, start)
+}

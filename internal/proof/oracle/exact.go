@@ -1,0 +1,98 @@
+package oracle
+
+import (
+	"math"
+	"math/big"
+)
+
+// scaleBits is the number of binary places of an exact sum: every double is a whole multiple of 2^-1074.
+const scaleBits = 1074
+
+// scale is 2^1074, by which an exact sum is divided.
+var scale = new(big.Int).Lsh(big.NewInt(1), scaleBits)
+
+// exact returns x * 2^1074, which is a whole number for every finite x.
+func exact(x float64) *big.Int {
+	fraction, exponent := math.Frexp(x)         // x = fraction * 2^exponent
+	mantissa := int64(math.Ldexp(fraction, 53)) // whole: 53 bits are all that a double has
+	m := big.NewInt(mantissa)
+	if shift := exponent - 53 + scaleBits; shift >= 0 {
+		return m.Lsh(m, uint(shift))
+	} else {
+		return m.Rsh(m, uint(-shift)) // a subnormal number: the bits shifted out are zero
+	}
+}
+
+// Stats are the exact statistics of a multiset of doubles.
+type Stats struct {
+	Count    int64
+	Min, Max float64 // -0 is lower than 0
+	sum      *big.Int
+}
+
+// statsOf computes the statistics of values.
+func statsOf(values []float64) Stats {
+	s := Stats{sum: new(big.Int)}
+	for _, x := range values {
+		if s.Count == 0 || below(x, s.Min) {
+			s.Min = x
+		}
+		if s.Count == 0 || below(s.Max, x) {
+			s.Max = x
+		}
+		s.Count++
+		s.sum.Add(s.sum, exact(x))
+	}
+	return s
+}
+
+// below is the order of min and max: -0 before 0.
+func below(a, b float64) bool {
+	if a == 0 && b == 0 {
+		return math.Signbit(a) && !math.Signbit(b)
+	}
+	return a < b
+}
+
+// Sum is the exact sum, rounded once, half to even. A sum beyond the doubles is an infinity: tidemark says null and
+// overflow.
+func (s Stats) Sum() float64 {
+	f, _ := new(big.Rat).SetFrac(s.sum, scale).Float64()
+	return f
+}
+
+// Mean is the exact sum divided by the count, rounded once.
+func (s Stats) Mean() float64 {
+	f, _ := new(big.Rat).SetFrac(s.sum, new(big.Int).Mul(scale, big.NewInt(s.Count))).Float64()
+	return f
+}
+
+// ExactSum is the exact sum as M*2^e with M odd, or "0": what `state dump --exact` prints.
+func (s Stats) ExactSum() string {
+	if s.sum.Sign() == 0 {
+		return "0*2^0"
+	}
+	zeros := s.sum.TrailingZeroBits()
+	m := new(big.Int).Rsh(s.sum, zeros) // exact, also below zero: only zero bits go
+	return m.String() + "*2^" + big.NewInt(int64(zeros)-scaleBits).String()
+}
+
+// Function returns the result of one function by its configured name; ok is false for a name it does not know.
+func (s Stats) Function(name string) (x float64, ok bool) {
+	switch name {
+	case "count":
+		return float64(s.Count), true
+	case "sum":
+		return s.Sum(), true
+	case "min":
+		return s.Min, true
+	case "max":
+		return s.Max, true
+	case "mean":
+		return s.Mean(), true
+	}
+	return 0, false
+}
+
+// SameBits tells whether two doubles are the same number bit for bit.
+func SameBits(a, b float64) bool { return math.Float64bits(a) == math.Float64bits(b) }

@@ -1,0 +1,41 @@
+package oracle
+
+import (
+	"math"
+	"testing"
+)
+
+func TestSumsByHand(t *testing.T) {
+	third := 1.0 / 3
+	for _, c := range []struct {
+		values    []float64
+		sum, mean float64
+		exact     string
+	}{
+		{[]float64{1e16, 1, -1e16, 1}, 2, 0.5, "1*2^1"},
+		{[]float64{1, 1, 1e16, -1e16}, 2, 0.5, "1*2^1"},
+		{[]float64{1.7e308, 1.7e308, -1.7e308}, 1.7e308, 1.7e308 / 3, ""},
+		{[]float64{1.7e308, 1.7e308}, math.Inf(1), 1.7e308, ""},
+		{[]float64{0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1}, 1, 0.1, ""},
+		{[]float64{math.SmallestNonzeroFloat64, math.SmallestNonzeroFloat64}, 1e-323, 5e-324, "1*2^-1073"},
+		{[]float64{math.SmallestNonzeroFloat64, 0}, 5e-324, 0, "1*2^-1074"}, // half of the smallest goes to even
+		{[]float64{math.Copysign(0, -1)}, 0, 0, "0*2^0"},
+		{[]float64{-0.75, 0}, -0.75, -0.375, "-3*2^-2"},
+		{[]float64{1, 0, 0}, 1, third, "1*2^0"},
+		{[]float64{9007199254740992, 1}, 9007199254740992, 4503599627370496.5, "9007199254740993*2^0"},
+	} {
+		s := statsOf(c.values)
+		if !SameBits(s.Sum(), c.sum) || !SameBits(s.Mean(), c.mean) || c.exact != "" && s.ExactSum() != c.exact {
+			t.Errorf("%v: sum %v mean %v exact %s, want %v %v %s", c.values, s.Sum(), s.Mean(), s.ExactSum(), c.sum, c.mean, c.exact)
+		}
+	}
+}
+
+func TestMinMaxKnowTheSignOfZero(t *testing.T) {
+	minus := math.Copysign(0, -1)
+	for _, values := range [][]float64{{0, minus}, {minus, 0}} {
+		if s := statsOf(values); !SameBits(s.Min, minus) || !SameBits(s.Max, 0) {
+			t.Errorf("%v: min %v max %v, want -0 and 0", values, s.Min, s.Max)
+		}
+	}
+}

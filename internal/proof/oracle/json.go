@@ -1,0 +1,179 @@
+package oracle
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"strconv"
+	"unicode/utf8"
+)
+
+// Fault is one thing that is wrong with a record. A record may have several; which of them tidemark names is its own
+// affair, but it must be one of these.
+type Fault string
+
+// The faults a record can have.
+const (
+	FaultEmpty          Fault = "empty"           // no value, or a value of no bytes
+	FaultJSON           Fault = "json"            // not exactly one JSON object
+	FaultUTF8           Fault = "utf8"            // bytes or escapes that are no text
+	FaultDuplicate      Fault = "duplicate"       // a name twice in one object, at any level
+	FaultDepth          Fault = "depth"           // containers nested too deep
+	FaultKey            Fault = "key"             // a key field that is absent, null, or neither text nor number
+	FaultValue          Fault = "value"           // a value field that is absent, null, no number or not finite
+	FaultTime           Fault = "time"            // a time field that is absent, null or no time in its unit
+	FaultEarly          Fault = "early"           // before Config.Min
+	FaultFuture         Fault = "future"          // later than the record by more than Config.MaxAhead
+	FaultWrongKey       Fault = "wrong_key"       // the record key is not the one that the fields make
+	FaultWrongPartition Fault = "wrong_partition" // not where the partitioner puts that key
+)
+
+// member is the top-level value of one field: its raw token, and its text when it is a JSON string.
+type member struct {
+	raw  json.RawMessage
+	text *string
+}
+
+// object reads a record's value as one strict JSON object with exact names.
+func object(value []byte, depth int) (map[string]member, []Fault) {
+	if len(value) == 0 {
+		return nil, []Fault{FaultEmpty}
+	}
+	var faults []Fault
+	if !utf8.Valid(value) || loneSurrogate(value) {
+		faults = append(faults, FaultUTF8)
+	}
+	if nesting(value) > depth {
+		faults = append(faults, FaultDepth)
+	}
+	if !json.Valid(value) || bytes.TrimLeft(value, " \t\r\n")[0] != '{' {
+		return nil, append(faults, FaultJSON)
+	}
+	if faults != nil {
+		return nil, faults
+	}
+	decoder := json.NewDecoder(bytes.NewReader(value))
+	decoder.UseNumber()
+	if err := distinct(decoder); err != nil {
+		return nil, []Fault{FaultDuplicate}
+	}
+	return members(value), nil
+}
+
+// members takes the top level of a valid object without duplicates apart. A map of raw messages keeps names exact:
+// encoding/json folds letter case for struct fields only (C07).
+func members(value []byte) map[string]member {
+	var raw map[string]json.RawMessage
+	if err := json.Unmarshal(value, &raw); err != nil {
+		panic("valid JSON does not unmarshal: " + err.Error())
+	}
+	out := make(map[string]member, len(raw))
+	for name, token := range raw {
+		m := member{raw: token}
+		if token[0] == '"' {
+			var text string
+			if err := json.Unmarshal(token, &text); err != nil {
+				panic("valid JSON string does not unmarshal: " + err.Error())
+			}
+			m.text = &text
+		}
+		out[name] = m
+	}
+	return out
+}
+
+var errDuplicate = errors.New("duplicate name")
+
+// distinct walks over one JSON document token by token and fails on the first name that its object has already.
+func distinct(d *json.Decoder) error {
+	type level struct {
+		names  map[string]bool // nil for an array
+		isName bool            // whether the next token is a name
+	}
+	var stack []level
+	for {
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		top := len(stack) - 1
+		if text, ok := token.(string); ok && top >= 0 && stack[top].isName {
+			if stack[top].names[text] {
+				return errDuplicate
+			}
+			stack[top].names[text] = true
+			stack[top].isName = false
+			continue
+		}
+		switch token {
+		case json.Delim('{'):
+			stack = append(stack, level{names: map[string]bool{}, isName: true})
+			continue
+		case json.Delim('['):
+			stack = append(stack, level{})
+			continue
+		case json.Delim('}'), json.Delim(']'):
+			stack = stack[:top]
+			top--
+		}
+		if top >= 0 && stack[top].names != nil {
+			stack[top].isName = true // a value has ended
+		}
+	}
+}
+
+// nesting is the greatest number of containers within one another, counted over brackets outside strings.
+func nesting(value []byte) int {
+	deepest, now, inString := 0, 0, false
+	for i := 0; i < len(value); i++ {
+		switch c := value[i]; {
+		case inString && c == '\\':
+			i++
+		case c == '"':
+			inString = !inString
+		case inString:
+		case c == '{' || c == '[':
+			now++
+			deepest = max(deepest, now)
+		case c == '}' || c == ']':
+			now--
+		}
+	}
+	return deepest
+}
+
+// loneSurrogate tells whether an escape names half a character. encoding/json would put U+FFFD there, and two devices
+// would become one (C08).
+func loneSurrogate(value []byte) bool {
+	unit := func(i int) (uint64, bool) {
+		if i+6 > len(value) || value[i] != '\\' || value[i+1] != 'u' {
+			return 0, false
+		}
+		u, err := strconv.ParseUint(string(value[i+2:i+6]), 16, 16)
+		return u, err == nil
+	}
+	for i := 0; i < len(value); i++ {
+		if value[i] != '\\' {
+			continue
+		}
+		u, ok := unit(i)
+		switch {
+		case !ok:
+			i++
+		case u >= 0xDC00 && u <= 0xDFFF:
+			return true
+		case u >= 0xD800 && u <= 0xDBFF:
+			if low, ok := unit(i + 6); !ok || low < 0xDC00 || low > 0xDFFF {
+				return true
+			}
+			i += 11
+		default:
+			i += 5
+		}
+	}
+	return false
+}

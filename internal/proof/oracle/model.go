@@ -1,0 +1,189 @@
+package oracle
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Outcome is what must come of one input partition.
+type Outcome struct {
+	Partition    int32
+	Windows      []*Window // every window that ever took a reading, in the order of (aggregation, key, start)
+	Late         []Late    // in the order of the input
+	Dead         []Dead    // in the order of the input
+	StreamTime   int64     // Never before the first reading
+	SetterOffset int64     // offset of the record that set StreamTime, -1 for none
+	Counters     Counters
+	Aggregations []AggregationCounters // in the order of configuration
+}
+
+// Counters are the left side of I9: In = Accepted + DeadLettered.
+type Counters struct {
+	In, Accepted, DeadLettered int64
+	Ahead                      int64 // accepted readings whose event time lies after their record's
+	Untimed                    int64 // records without a usable timestamp of their own
+}
+
+// AggregationCounters are the right side of I9: Accepted = Folded + Late, for windows that do not overlap.
+type AggregationCounters struct {
+	Name         string
+	ClosedEnd    int64 // windows that end here or before are due
+	Folded, Late int64
+	Results      int64
+}
+
+// Window is one window of one key with every reading it took.
+type Window struct {
+	Aggregation string
+	Key         []string
+	Start, End  int64 // ms
+	Final       bool  // due when the input ended: a result, and no state
+	Readings    []Folded
+}
+
+// Folded is one reading in a window.
+type Folded struct {
+	Offset int64
+	Values []float64
+}
+
+// Stats are the statistics of one value field over the first n readings of the window, in the order of the input.
+func (w *Window) Stats(value, n int) Stats {
+	xs := make([]float64, n)
+	for i := range xs {
+		xs[i] = w.Readings[i].Values[value]
+	}
+	return statsOf(xs)
+}
+
+// Late is a reading that came after its window was due.
+type Late struct {
+	Aggregation      string
+	Offset           int64
+	Key              []string
+	Time, Start, End int64
+	StreamTime       int64 // as it stood after this reading
+}
+
+// Dead is a record that was refused, with all that is wrong with it.
+type Dead struct {
+	Offset int64
+	Faults []Fault
+	Record Record
+}
+
+// Run judges the records of one partition one after the other, in the order of judgement of design section 7.
+func (c *Config) Run(partition int32, records []Record) *Outcome {
+	m := &model{config: c, partition: partition, windows: map[string]*Window{}}
+	m.out = &Outcome{Partition: partition, StreamTime: Never, SetterOffset: -1}
+	for _, a := range c.Aggregations {
+		m.out.Aggregations = append(m.out.Aggregations, AggregationCounters{Name: a.Name, ClosedEnd: Never})
+	}
+	for _, r := range records {
+		m.judge(r)
+	}
+	return m.finish()
+}
+
+type model struct {
+	config    *Config
+	partition int32
+	out       *Outcome
+	windows   map[string]*Window
+}
+
+// judge takes one record: (1) refusal and guard, (2) stream time, (3) closed ends, (4) the windows.
+func (m *model) judge(r Record) {
+	m.out.Counters.In++
+	timed := r.Timestamp >= m.config.Min
+	if !timed {
+		m.out.Counters.Untimed++
+	}
+	reading, faults := m.refuse(r, timed)
+	if len(faults) > 0 {
+		m.out.Counters.DeadLettered++
+		m.out.Dead = append(m.out.Dead, Dead{Offset: r.Offset, Faults: faults, Record: r})
+		return
+	}
+	m.out.Counters.Accepted++
+	advance := reading.Time
+	if timed && r.Timestamp < reading.Time {
+		m.out.Counters.Ahead++
+		advance = r.Timestamp
+	}
+	if advance > m.out.StreamTime {
+		m.out.StreamTime, m.out.SetterOffset = advance, r.Offset
+	}
+	for i := range m.config.Aggregations {
+		m.fold(i, r.Offset, reading)
+	}
+}
+
+// refuse reads a record and collects everything that is wrong with it.
+func (m *model) refuse(r Record, timed bool) (Reading, []Fault) {
+	c := m.config
+	reading, faults := c.Read(r.Value)
+	if reading.Record != nil {
+		if r.Key == nil || string(r.Key) != string(reading.Record) {
+			faults = append(faults, FaultWrongKey)
+		}
+		if c.Partitioner != "unchecked" && PartitionOf(c.Partitioner, r.Key, c.Partitions) != m.partition {
+			faults = append(faults, FaultWrongPartition)
+		}
+	}
+	unreadable := func(f Fault) bool {
+		return slices.Contains([]Fault{FaultEmpty, FaultJSON, FaultUTF8, FaultDuplicate, FaultDepth, FaultTime}, f)
+	}
+	if slices.ContainsFunc(faults, unreadable) {
+		return reading, faults
+	}
+	if reading.Time < c.Min {
+		faults = append(faults, FaultEarly)
+	}
+	if timed && reading.Time > r.Timestamp+c.MaxAhead {
+		faults = append(faults, FaultFuture)
+	}
+	return reading, faults
+}
+
+// fold moves the closed end of one aggregation and puts the reading into its window, unless that is due.
+func (m *model) fold(i int, offset int64, reading Reading) {
+	a, counters := &m.config.Aggregations[i], &m.out.Aggregations[i]
+	counters.ClosedEnd = max(counters.ClosedEnd, m.out.StreamTime-a.Grace)
+	start := a.start(reading.Time)
+	end := start + a.Size
+	if end <= counters.ClosedEnd {
+		counters.Late++
+		m.out.Late = append(m.out.Late, Late{Aggregation: a.Name, Offset: offset, Key: reading.Key, Time: reading.Time,
+			Start: start, End: end, StreamTime: m.out.StreamTime})
+		return
+	}
+	counters.Folded++
+	id := WindowID(a.Name, reading.Key, start)
+	w := m.windows[id]
+	if w == nil {
+		w = &Window{Aggregation: a.Name, Key: reading.Key, Start: start, End: end}
+		m.windows[id] = w
+	}
+	w.Readings = append(w.Readings, Folded{Offset: offset, Values: reading.Values})
+}
+
+// finish says which windows are due. As closed ends never fall and a due window takes no reading, it does not matter
+// when a window became due: what it holds at the end is what it held then.
+func (m *model) finish() *Outcome {
+	closed := map[string]*AggregationCounters{}
+	for i := range m.out.Aggregations {
+		closed[m.out.Aggregations[i].Name] = &m.out.Aggregations[i]
+	}
+	for _, w := range m.windows {
+		if a := closed[w.Aggregation]; w.End <= a.ClosedEnd {
+			w.Final = true
+			a.Results++
+		}
+		m.out.Windows = append(m.out.Windows, w)
+	}
+	slices.SortFunc(m.out.Windows, func(a, b *Window) int {
+		return cmp.Or(cmp.Compare(a.Aggregation, b.Aggregation), slices.Compare(a.Key, b.Key), cmp.Compare(a.Start, b.Start))
+	})
+	return m.out
+}

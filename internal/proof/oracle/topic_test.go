@@ -1,0 +1,154 @@
+package oracle
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// produce writes n records in one transaction and ends it as told; "open" leaves it open.
+func produce(t *testing.T, client *kgo.Client, topic, text string, n int, end string) {
+	t.Helper()
+	ctx := context.Background()
+	if err := client.BeginTransaction(); err != nil {
+		t.Fatal(err)
+	}
+	for i := range n {
+		r := &kgo.Record{Topic: topic, Key: []byte(text), Value: fmt.Appendf(nil, "%s%d", text, i)}
+		if err := client.ProduceSync(ctx, r).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if end != "open" {
+		if err := client.EndTransaction(ctx, kgo.TransactionEndTry(end == "commit")); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func startCluster(t *testing.T, topic string) (*Reader, func(id string) *kgo.Client) {
+	t.Helper()
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, topic))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	reader, err := NewReader(cluster.ListenAddrs()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(reader.Close)
+	return reader, func(id string) *kgo.Client {
+		client, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...), kgo.TransactionalID(id))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(client.Close)
+		return client
+	}
+}
+
+// The reader must end on a commit marker, on an abort marker, on nothing at all, and must not deliver what was aborted.
+func TestReaderEndsPastMarkers(t *testing.T) {
+	reader, writer := startCluster(t, "t")
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	w := writer("w")
+	want := 0
+	for _, step := range []string{"", "commit", "abort", "abort", "commit"} {
+		if step != "" {
+			produce(t, w, "t", step, 3, step)
+		}
+		if step == "commit" {
+			want += 3
+		}
+		got, err := reader.Read(ctx, "t", AtHighWatermark)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(got) != 1 || len(got[0]) != want {
+			t.Fatalf("after %q: %d records, want %d", step, len(got[0]), want)
+		}
+		for _, m := range got[0] {
+			if string(m.Key) != "commit" {
+				t.Errorf("aborted record at offset %d was delivered", m.Offset)
+			}
+		}
+	}
+}
+
+// A reader that must judge waits for the open transaction; one that looks at progress does not.
+func TestReaderWaitsForOpenTransaction(t *testing.T) {
+	reader, writer := startCluster(t, "t")
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	first, second := writer("first"), writer("second")
+	produce(t, first, "t", "slow", 1, "open")
+	produce(t, second, "t", "quick", 2, "commit")
+	stable, err := reader.Read(ctx, "t", AtStable)
+	if err != nil || len(stable[0]) != 0 {
+		t.Fatalf("stable read: %d records, error %v; want none below the open transaction", len(stable[0]), err)
+	}
+	ended := make(chan error, 1)
+	go func() { // ended by the broker's answer, while the reader below may already wait
+		ended <- first.EndTransaction(ctx, kgo.TryCommit)
+	}()
+	got, err := reader.Read(ctx, "t", AtHighWatermark)
+	if err != nil || len(got[0]) != 3 {
+		t.Fatalf("%d records, error %v; want 3", len(got[0]), err)
+	}
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestReaderOfNoTopic(t *testing.T) {
+	reader, _ := startCluster(t, "t")
+	if _, err := reader.Read(context.Background(), "other", AtHighWatermark); err == nil {
+		t.Error("a topic that does not exist was read")
+	}
+	if _, err := reader.ReadFrom(context.Background(), "t", []int64{-1}, AtStable); err == nil {
+		t.Error("an offset below the log was read")
+	}
+}
+
+func TestFold(t *testing.T) {
+	key := func(device string, start byte) []byte {
+		k := append([]byte{0x01, 1, 'h', byte(len(device))}, device...)
+		return append(k, 0x80, 0, 0, 0, 0, 0, 0, start)
+	}
+	var log []Message
+	add := func(key []byte, value string) {
+		m := Message{Record: Record{Offset: int64(len(log)), Key: key}}
+		if value != "" {
+			m.Value = []byte(value)
+		}
+		log = append(log, m)
+	}
+	add([]byte{0xF0}, "fence")
+	add(key("a", 7), "1")
+	add(key("a", 7), "2")
+	add(key("a", 8), "3")
+	add(key("b", 7), "4")
+	add(key("b", 7), "")
+	add([]byte{0xC0}, "commit")
+	f, err := FoldChangelog(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(f.Live) != 2 || f.Updates != 5 || f.Commits != 1 || f.Fences != 1 {
+		t.Errorf("fold %+v", f)
+	}
+	if e := f.Live[WindowID("h", []string{"a"}, 7)]; string(e.Value) != "2" || e.Start != 7 {
+		t.Errorf("entry %+v", e)
+	}
+	for _, bad := range [][]byte{nil, {0x02}, {0x01}, {0x01, 9, 'h'}, key("a", 1)[:7], {0xC0, 0}} {
+		if _, err := FoldChangelog([]Message{{Record: Record{Key: bad}}}); err == nil {
+			t.Errorf("key %x was taken", bad)
+		}
+	}
+}
