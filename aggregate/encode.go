@@ -1,0 +1,198 @@
+package aggregate
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"math/big"
+	"math/bits"
+)
+
+// The bytes of a Sum, format 1:
+//
+//	head      uvarint: 0 for the sum zero, which ends here; else bytes of |M| * 2, plus 1 when M is negative
+//	exponent  zigzag varint of e
+//	M         |M|, least significant byte first, no zero byte at the end; odd
+//
+// Varints are the shortest possible. There is one encoding of each value and no other is accepted.
+
+// maxBytes is the length of the longest M.
+const maxBytes = (maxSumBits + 1074 + 7) / 8
+
+// AppendBinary appends the canonical bytes of the sum.
+func (s *Sum) AppendBinary(dst []byte) []byte {
+	if s.unit == wideUnit {
+		return s.wide.appendBinary(dst)
+	}
+	m := s.number().odd()
+	length := (m.bitLen() + 7) / 8
+	if length == 0 {
+		return append(dst, 0)
+	}
+	dst = appendHead(dst, length, m.negative, m.unit-unitBias)
+	at := len(dst)
+	dst = binary.LittleEndian.AppendUint64(dst, m.lo)
+	dst = binary.LittleEndian.AppendUint64(dst, m.hi)
+	return dst[:at+length]
+}
+
+func (w *wide) appendBinary(dst []byte) []byte {
+	mag, negative := w.abs()
+	n := mag.bitLen()
+	if n == 0 {
+		return append(dst, 0)
+	}
+	low := mag.trailingZeros()
+	length := (n - low + 7) / 8
+	dst = appendHead(dst, length, negative, int32(low)+minUnit-unitBias)
+	at := len(dst)
+	for ; low < n; low += 64 {
+		dst = binary.LittleEndian.AppendUint64(dst, mag.word(low))
+	}
+	return dst[:at+length]
+}
+
+func appendHead(dst []byte, length int, negative bool, exponent int32) []byte {
+	head := uint64(length) * 2
+	if negative {
+		head++
+	}
+	if head < 0x80 && exponent >= -64 && exponent < 64 {
+		return append(dst, byte(head), byte(uint32(exponent)<<1^uint32(exponent>>31)))
+	}
+	dst = binary.AppendUvarint(dst, head)
+	return binary.AppendVarint(dst, int64(exponent))
+}
+
+// Errors of decoding. They are wrapped with what was being decoded.
+var (
+	errShort     = errors.New("the bytes end early")
+	errCanonical = errors.New("the bytes are not in their shortest form")
+	errRange     = errors.New("the value is out of range")
+)
+
+// Decode sets s to the sum at the start of b and returns the bytes behind it. It accepts exactly what AppendBinary
+// writes; s is the empty sum after an error. b is not kept.
+func (s *Sum) Decode(b []byte) (rest []byte, err error) {
+	s.Reset()
+	head, b, err := takeUvarint(b)
+	if err != nil {
+		return nil, fmt.Errorf("sum: %w", err)
+	}
+	if head == 0 {
+		return b, nil
+	}
+	zigzag, b, err := takeUvarint(b)
+	if err != nil {
+		return nil, fmt.Errorf("exponent of a sum: %w", err)
+	}
+	exponent := int64(zigzag>>1) ^ -int64(zigzag&1)
+	length := head / 2
+	switch {
+	case length == 0:
+		return nil, fmt.Errorf("sum: %w", errCanonical)
+	case length > maxBytes:
+		return nil, fmt.Errorf("sum of %d bytes, at most %d: %w", length, maxBytes, errRange)
+	case uint64(len(b)) < length:
+		return nil, fmt.Errorf("sum of %d bytes, %d there: %w", length, len(b), errShort)
+	}
+	highest := b[length-1]
+	if highest == 0 || b[0]&1 == 0 {
+		return nil, fmt.Errorf("sum: %w", errCanonical)
+	}
+	size := int(length-1)*8 + bits.Len8(highest)
+	if exponent < minUnit-unitBias || exponent > maxSumBits-int64(size) {
+		return nil, fmt.Errorf("sum of %d bits with exponent %d: %w", size, exponent, errRange)
+	}
+	s.load(b, int(length), number{unit: int32(exponent) + unitBias, negative: head&1 != 0}, size)
+	return b[length:], nil
+}
+
+// load sets s, which is empty, to the M in the first bytes of b, of size bits, with the exponent and sign of n.
+func (s *Sum) load(b []byte, length int, n number, size int) {
+	if size >= narrowBits {
+		s.toWide()
+		for ; length > 0; length -= 8 {
+			n.lo = word(b, length)
+			s.wide.add(n)
+			n.unit += 64
+			b = b[min(8, length):]
+		}
+		return
+	}
+	n.lo = word(b, length)
+	if length > 8 {
+		n.hi = word(b[8:], length-8)
+	}
+	// Room for the readings to come is left on both sides, as commonUnit does.
+	s.unit = max(minUnit, n.unit-int32(narrowBits-size-1)/2)
+	s.addAt(n)
+}
+
+// word is the number in the first length bytes of b, or in the first eight when length is larger.
+func word(b []byte, length int) (v uint64) {
+	switch {
+	case length >= 8:
+		return binary.LittleEndian.Uint64(b)
+	case len(b) >= 8:
+		return binary.LittleEndian.Uint64(b) & (1<<(8*length) - 1)
+	}
+	for i, c := range b[:length] {
+		v |= uint64(c) << (8 * i)
+	}
+	return v
+}
+
+// takeUvarint takes a varint that is as short as it can be.
+func takeUvarint(b []byte) (v uint64, rest []byte, err error) {
+	if len(b) > 0 && b[0] < 0x80 {
+		return uint64(b[0]), b[1:], nil
+	}
+	return takeLongUvarint(b) // apart, so that the short case is inlined
+}
+
+func takeLongUvarint(b []byte) (v uint64, rest []byte, err error) {
+	v, n := binary.Uvarint(b)
+	switch {
+	case n == 0:
+		return 0, nil, errShort
+	case n < 0:
+		return 0, nil, errRange
+	case b[n-1] == 0:
+		return 0, nil, errCanonical
+	}
+	return v, b[n:], nil
+}
+
+// AppendExact appends the exact sum as decimal text "M*2^e", "0*2^0" for zero. It is for people and proofs, not for the
+// hot path.
+func (s *Sum) AppendExact(dst []byte) []byte {
+	b := s.AppendBinary(nil)
+	head, b, _ := takeUvarint(b)
+	if head == 0 {
+		return append(dst, "0*2^0"...)
+	}
+	zigzag, b, _ := takeUvarint(b)
+	for i, j := 0, len(b)-1; i < j; i, j = i+1, j-1 {
+		b[i], b[j] = b[j], b[i]
+	}
+	m := new(big.Int).SetBytes(b)
+	if head&1 != 0 {
+		m.Neg(m)
+	}
+	dst = m.Append(dst, 10)
+	return fmt.Appendf(dst, "*2^%d", int64(zigzag>>1)^-int64(zigzag&1))
+}
+
+// takeFloat takes a finite double of eight bytes, least significant first.
+func takeFloat(b []byte) (v float64, rest []byte, err error) {
+	if len(b) < 8 {
+		return 0, nil, errShort
+	}
+	v = math.Float64frombits(binary.LittleEndian.Uint64(b))
+	if math.IsInf(v, 0) || math.IsNaN(v) {
+		return 0, nil, errRange
+	}
+	return v, b[8:], nil
+}

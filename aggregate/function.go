@@ -1,0 +1,77 @@
+package aggregate
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Functions is a set of functions over the numbers of a window.
+type Functions uint16
+
+// The functions of this version. Results and encodings list them in this order, whatever the order of configuration.
+const (
+	Count Functions = 1 << iota
+	Total           // the word is "sum"
+	Min
+	Max
+	Mean
+)
+
+// All is the set of all functions of this version.
+const All = Count | Total | Min | Max | Mean
+
+// What an encoding keeps beside the count, which is always kept.
+const needSum = Total | Mean
+
+// words are the functions' names in the order of their bits.
+var words = [...]string{"count", "sum", "min", "max", "mean"}
+
+// laterWords are names that have a meaning already but no implementation. The quantiles p50 to p99 come on top.
+var laterWords = [...]string{
+	"range", "variance", "stddev", "variance_pop", "stddev_pop",
+	"first", "last", "delta", "rate", "time_mean", "distinct",
+}
+
+// ErrNotYet is wrapped by the error of ParseFunction for a function that a later version will have.
+var ErrNotYet = errors.New("not yet in this version")
+
+// ParseFunction returns the function with this name. The error lists the names there are.
+func ParseFunction(name string) (Functions, error) {
+	for i, word := range words {
+		if word == name {
+			return 1 << i, nil
+		}
+	}
+	if isLater(name) {
+		return 0, fmt.Errorf("function %q: %w; this version has %s", name, ErrNotYet, strings.Join(words[:], ", "))
+	}
+	return 0, fmt.Errorf("function %q is unknown; there are %s", name, strings.Join(words[:], ", "))
+}
+
+// isLater tells whether a later version will have the function.
+func isLater(name string) bool {
+	for _, word := range laterWords {
+		if word == name {
+			return true
+		}
+	}
+	return len(name) == 3 && name[0] == 'p' && name >= "p50" && name <= "p99" && name[2] >= '0' && name[2] <= '9'
+}
+
+// Has tells whether f holds all of the functions g.
+func (f Functions) Has(g Functions) bool { return f&g == g }
+
+// Names are the names of the functions in f, in their fixed order.
+func (f Functions) Names() []string {
+	var names []string
+	for i, word := range words {
+		if f.Has(1 << i) {
+			names = append(names, word)
+		}
+	}
+	return names
+}
+
+// String is the names separated by commas.
+func (f Functions) String() string { return strings.Join(f.Names(), ",") }
