@@ -9,7 +9,8 @@ import (
 const (
 	DefaultMaxAhead = 5 * 60 * 1000 // ms
 	DefaultMin      = 946684800000  // 2000-01-01T00:00:00Z in ms
-	DefaultDepth    = 64            // containers within one another
+	DefaultDepth    = 64            // containers within one another, the outermost counted
+	DefaultNames    = 4096          // names of the objects open at one place, configured fields not counted
 )
 
 // Config is the part of a job that decides what must come out. All times are ms.
@@ -21,6 +22,7 @@ type Config struct {
 	MaxAhead      int64  // a reading later than its record by more is refused
 	Min           int64  // a reading before is refused; a record timestamp before counts as absent
 	Depth         int    // deepest nesting of JSON containers that is accepted
+	Names         int    // most names of the objects open at one place
 	Partitioner   string // murmur2, crc32, or unchecked
 	Partitions    int32  // of the input topic
 	Aggregations  []Aggregation

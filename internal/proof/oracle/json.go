@@ -3,8 +3,7 @@ package oracle
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
-	"io"
+	"slices"
 	"strconv"
 	"unicode/utf8"
 )
@@ -20,10 +19,11 @@ const (
 	FaultUTF8           Fault = "utf8"            // bytes or escapes that are no text
 	FaultDuplicate      Fault = "duplicate"       // a name twice in one object, at any level
 	FaultDepth          Fault = "depth"           // containers nested too deep
-	FaultKey            Fault = "key"             // a key field that is absent, null, or neither text nor number
+	FaultNames          Fault = "names"           // more names in open objects than Config.Names
+	FaultKey            Fault = "key"             // a key field that is absent, null, empty, or neither text nor number
 	FaultValue          Fault = "value"           // a value field that is absent, null, no number or not finite
 	FaultTime           Fault = "time"            // a time field that is absent, null or no time in its unit
-	FaultEarly          Fault = "early"           // before Config.Min
+	FaultImplausible    Fault = "implausible"     // before Config.Min or outside the years 0 to 9999
 	FaultFuture         Fault = "future"          // later than the record by more than Config.MaxAhead
 	FaultWrongKey       Fault = "wrong_key"       // the record key is not the one that the fields make
 	FaultWrongPartition Fault = "wrong_partition" // not where the partitioner puts that key
@@ -35,8 +35,9 @@ type member struct {
 	text *string
 }
 
-// object reads a record's value as one strict JSON object with exact names.
-func object(value []byte, depth int) (map[string]member, []Fault) {
+// object reads a record's value as one strict JSON object with exact names. Of the names, those of the configured
+// fields do not count against the limit.
+func (c *Config) object(value []byte) (map[string]member, []Fault) {
 	if len(value) == 0 {
 		return nil, []Fault{FaultEmpty}
 	}
@@ -44,19 +45,17 @@ func object(value []byte, depth int) (map[string]member, []Fault) {
 	if !utf8.Valid(value) || loneSurrogate(value) {
 		faults = append(faults, FaultUTF8)
 	}
-	if nesting(value) > depth {
+	if nesting(value) > c.Depth {
 		faults = append(faults, FaultDepth)
 	}
 	if !json.Valid(value) || bytes.TrimLeft(value, " \t\r\n")[0] != '{' {
-		return nil, append(faults, FaultJSON)
+		faults = append(faults, FaultJSON)
+	}
+	if f := c.judgeNames(value); f != "" {
+		faults = append(faults, f)
 	}
 	if faults != nil {
 		return nil, faults
-	}
-	decoder := json.NewDecoder(bytes.NewReader(value))
-	decoder.UseNumber()
-	if err := distinct(decoder); err != nil {
-		return nil, []Fault{FaultDuplicate}
 	}
 	return members(value), nil
 }
@@ -83,30 +82,37 @@ func members(value []byte) map[string]member {
 	return out
 }
 
-var errDuplicate = errors.New("duplicate name")
+// level is one open container.
+type level struct {
+	names  map[string]bool // nil for an array
+	isName bool            // whether the next token is a name
+}
 
-// distinct walks over one JSON document token by token and fails on the first name that its object has already.
-func distinct(d *json.Decoder) error {
-	type level struct {
-		names  map[string]bool // nil for an array
-		isName bool            // whether the next token is a name
-	}
+// judgeNames walks over a document token by token, as far as it is JSON, and returns the first fault of a name: there
+// already in its object, or one too many.
+func (c *Config) judgeNames(value []byte) Fault {
+	decoder := json.NewDecoder(bytes.NewReader(value))
+	decoder.UseNumber()
+	configured := append(append([]string{c.Time.Name}, c.Key...), c.Values...)
 	var stack []level
+	open := 0
 	for {
-		token, err := d.Token()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
+		token, err := decoder.Token()
 		if err != nil {
-			return err
+			return "" // the end, or broken JSON, which is found elsewhere
 		}
 		top := len(stack) - 1
-		if text, ok := token.(string); ok && top >= 0 && stack[top].isName {
-			if stack[top].names[text] {
-				return errDuplicate
+		if name, ok := token.(string); ok && top >= 0 && stack[top].isName {
+			if stack[top].names[name] {
+				return FaultDuplicate
 			}
-			stack[top].names[text] = true
-			stack[top].isName = false
+			stack[top].names[name], stack[top].isName = true, false
+			if top > 0 || !slices.Contains(configured, name) {
+				open++
+			}
+			if open > c.Names {
+				return FaultNames
+			}
 			continue
 		}
 		switch token {
@@ -117,6 +123,7 @@ func distinct(d *json.Decoder) error {
 			stack = append(stack, level{})
 			continue
 		case json.Delim('}'), json.Delim(']'):
+			open -= len(stack[top].names) // too many at the outermost level, but nothing follows that
 			stack = stack[:top]
 			top--
 		}

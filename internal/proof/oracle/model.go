@@ -132,13 +132,14 @@ func (m *model) refuse(r Record, timed bool) (Reading, []Fault) {
 		}
 	}
 	unreadable := func(f Fault) bool {
-		return slices.Contains([]Fault{FaultEmpty, FaultJSON, FaultUTF8, FaultDuplicate, FaultDepth, FaultTime}, f)
+		return slices.Contains([]Fault{FaultEmpty, FaultJSON, FaultUTF8, FaultDuplicate,
+			FaultDepth, FaultNames, FaultTime}, f)
 	}
 	if slices.ContainsFunc(faults, unreadable) {
 		return reading, faults
 	}
-	if reading.Time < c.Min {
-		faults = append(faults, FaultEarly)
+	if reading.Time < max(c.Min, yearZero) || reading.Time >= yearAfter {
+		faults = append(faults, FaultImplausible)
 	}
 	if timed && reading.Time > r.Timestamp+c.MaxAhead {
 		faults = append(faults, FaultFuture)

@@ -11,7 +11,7 @@ const t0 = 1704067200000
 // job is the default job of the recipes: tumbling 60 s, one partition.
 func job(grace int64) *Config {
 	return &Config{Key: []string{"device"}, Values: []string{"value"}, Time: TimeField{Name: "ts", Unit: "ms"},
-		MaxAhead: DefaultMaxAhead, Min: DefaultMin, Depth: DefaultDepth, Partitioner: "murmur2", Partitions: 1,
+		MaxAhead: DefaultMaxAhead, Min: DefaultMin, Depth: DefaultDepth, Names: DefaultNames, Partitioner: "murmur2", Partitions: 1,
 		Aggregations: []Aggregation{{Name: "minute", Size: 60_000, Grace: grace}}}
 }
 

@@ -2,10 +2,12 @@ package oracle
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"math/big"
 	"regexp"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -20,7 +22,7 @@ type Reading struct {
 // Read takes a record's value apart. It judges the bytes alone; the record's own key, partition and timestamp are
 // judged by the caller.
 func (c *Config) Read(value []byte) (Reading, []Fault) {
-	fields, faults := object(value, c.Depth)
+	fields, faults := c.object(value)
 	if faults != nil {
 		return Reading{}, faults
 	}
@@ -57,7 +59,7 @@ func texts(fields map[string]member, names []string) ([]string, bool) {
 	for _, name := range names {
 		m := fields[name]
 		switch {
-		case m.text != nil:
+		case m.text != nil && *m.text != "":
 			out = append(out, *m.text)
 		case isNumber(m.raw):
 			out = append(out, string(m.raw))
@@ -85,35 +87,73 @@ func number(m member) (float64, bool) {
 // perSecond is how many of each unit make a second.
 var perSecond = map[string]int64{"s": 1, "ms": 1e3, "us": 1e6, "ns": 1e9}
 
+// The years 0 to 9999, outside of which no time is plausible, in ms.
 var (
-	wholeNumber = regexp.MustCompile(`^-?[0-9]+$`)
-	dateTime    = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$`)
+	yearZero  = time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli()
+	yearAfter = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli()
 )
 
-// instant reads a time field as ms since the epoch; what is finer than a ms is rounded down. A whole number of any
-// length is a time, if an impossible one: it is cut to the range of int64, so that the guards judge it.
+// instant reads a time field as ms since the epoch; what is finer than a ms is cut off towards the past. A number far
+// outside of the plausible years is cut to just outside of them, so that it is judged as implausible.
 func instant(m member, unit string) (int64, bool) {
 	if unit == "rfc3339" {
-		if m.text == nil || !dateTime.MatchString(*m.text) {
+		if m.text == nil {
 			return 0, false
 		}
-		t, err := time.Parse(time.RFC3339Nano, *m.text)
-		return t.UnixMilli(), err == nil
+		return dateTime(*m.text)
 	}
-	if !isNumber(m.raw) || !wholeNumber.MatchString(string(m.raw)) {
+	if !isNumber(m.raw) {
 		return 0, false
 	}
-	n, ok := new(big.Int).SetString(string(m.raw), 10)
+	n, ok := new(big.Rat).SetString(tame(string(m.raw)))
 	if !ok {
+		panic(fmt.Sprintf("a JSON number that math/big does not read: %s", m.raw))
+	}
+	n.Mul(n, big.NewRat(1000, perSecond[unit]))
+	ms := new(big.Int).Div(n.Num(), n.Denom()) // rounds down, for the divisor is positive
+	switch {
+	case ms.Cmp(big.NewInt(yearZero)) < 0:
+		return yearZero - 1, true
+	case ms.Cmp(big.NewInt(yearAfter)) >= 0:
+		return yearAfter, true
+	}
+	return ms.Int64(), true
+}
+
+// tame replaces a number with an exponent that math/big would drown in by one that means the same for a time.
+func tame(token string) string {
+	mantissa, _, _ := strings.Cut(strings.ToLower(token), "e")
+	rough, _ := strconv.ParseFloat(token, 64)
+	switch sign := strings.TrimRight(mantissa[:1], "0123456789"); {
+	case !strings.ContainsAny(mantissa, "123456789"):
+		return "0"
+	case math.Abs(rough) > 1e30:
+		return sign + "1e30"
+	case math.Abs(rough) < 1e-30:
+		return sign + "1e-30"
+	}
+	return token
+}
+
+var rfc3339 = regexp.MustCompile(`^(\d{4}-\d\d-\d\d)[Tt](\d\d:\d\d):(\d\d)(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)$`)
+
+// dateTime reads RFC 3339 section 5.6. A leap second is the second after 23:59:59 UTC.
+func dateTime(text string) (int64, bool) {
+	p := rfc3339.FindStringSubmatch(text)
+	if p == nil {
 		return 0, false
 	}
-	n.Mul(n, big.NewInt(1000))
-	n.Div(n, big.NewInt(perSecond[unit])) // rounds down, for the divisor is positive
-	switch {
-	case n.IsInt64():
-		return n.Int64(), true
-	case n.Sign() < 0:
-		return math.MinInt64, true
+	day, clock, second, fraction, zone := p[1], p[2], p[3], p[4], strings.ToUpper(p[5])
+	leap := second == "60"
+	if leap {
+		second = "59"
 	}
-	return math.MaxInt64, true
+	t, err := time.Parse(time.RFC3339Nano, day+"T"+clock+":"+second+fraction+zone)
+	if err != nil || leap && t.UTC().Format("15:04:05") != "23:59:59" {
+		return 0, false
+	}
+	if leap {
+		t = t.Add(time.Second)
+	}
+	return t.UnixMilli(), true
 }

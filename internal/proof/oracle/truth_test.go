@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// TestTruth lets the model compute each data set without Kafka and compares every window with the truth file, which
+// TestRealDataTruth lets the model compute each data set without Kafka and compares every window with the truth file, which
 // other programs made. TIDEMARK_REALDATA=all takes every set.
-func TestTruth(t *testing.T) {
+func TestRealDataTruth(t *testing.T) {
 	dir, found := DataDir(filepath.Join("..", "..", ".."))
 	if !found {
 		fmt.Printf("data sets are not there (%s): the model is not compared with the truth of %v\n", dir, RealSets)
@@ -41,7 +41,7 @@ func compareTruth(t *testing.T, set Set) {
 		t.Fatal(err)
 	}
 	c := Config{Key: []string{"device", "metric"}, Values: []string{"value"},
-		Time: TimeField{Name: "ts", Unit: TimeUnit(lines[0])}, MaxAhead: DefaultMaxAhead, Min: DefaultMin, Depth: DefaultDepth,
+		Time: TimeField{Name: "ts", Unit: TimeUnit(lines[0])}, MaxAhead: DefaultMaxAhead, Min: DefaultMin, Depth: DefaultDepth, Names: DefaultNames,
 		Partitioner: "unchecked", Partitions: 1,
 		Aggregations: []Aggregation{{Name: "hourly", Size: time.Hour.Milliseconds(), Grace: 1_000_000 * time.Hour.Milliseconds()}}}
 	now := time.Now().UnixMilli()
