@@ -13,22 +13,11 @@ import (
 	"github.com/tidemark-streams/tidemark/internal/record"
 )
 
-// Header is one record header. Value is owned by whoever made it and is not modified.
-type Header struct {
-	Key   string
-	Value []byte
-}
+// Header is one record header.
+type Header = record.Header
 
-// Record is one delivered record. Key, Value and Headers belong to the fetch that delivered it: they stay valid as long
-// as they are referenced and nobody modifies them.
-type Record struct {
-	Offset    int64
-	Epoch     int32 // leader epoch, -1 unknown
-	Timestamp int64 // ms since the epoch; -1 when the record has none
-	Key       []byte
-	Value     []byte
-	Headers   []Header
-}
+// Record is one delivered record.
+type Record = record.Consumed
 
 // Message is one record to be written. Key, Value and Headers must stay unchanged until Send has returned. A nil Value
 // is a tombstone.

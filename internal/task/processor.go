@@ -8,20 +8,10 @@ package task
 import "github.com/tidemark-streams/tidemark/internal/record"
 
 // Header is one record header.
-type Header struct {
-	Key   string
-	Value []byte
-}
+type Header = record.Header
 
 // Input is one consumed record. Its slices are valid during Process only.
-type Input struct {
-	Offset    int64
-	Epoch     int32
-	Timestamp int64 // ms, -1 for none
-	Key       []byte
-	Value     []byte
-	Headers   []Header
-}
+type Input = record.Consumed
 
 // Slot is the dense number of a dirty entry in the open overlay: 0, 1, 2 ... in the order in which keys were first
 // touched since the last commit. A Processor keeps the working form of each dirty entry in an array of its own, indexed
