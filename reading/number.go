@@ -1,0 +1,144 @@
+package reading
+
+import (
+	"encoding/binary"
+	"strconv"
+	"unsafe"
+)
+
+// number is a scanned number: (-1)^neg * mant * 10^exp, when exact.
+type number struct {
+	mant  uint64
+	exp   int32
+	neg   bool
+	exact bool // at most 19 digits and an exponent of at most five; else only neg counts
+}
+
+const (
+	maxDigits   = 19    // of a mantissa: all such numbers fit into 64 bits
+	maxExponent = 99999 // kept in a number; more is not exact
+)
+
+// number scans a number and keeps it.
+func (s *scanner) number(p int) int {
+	var n number
+	if s.data[p] == '-' {
+		n.neg = true
+		p++
+	}
+	first := p
+	p = s.digits(p, &n.mant)
+	digits := p - first
+	switch {
+	case digits == 0:
+		return s.noNumber(p)
+	case digits > 1 && s.data[first] == '0':
+		return s.leadingZero(first + 1)
+	}
+	if p < len(s.data) && s.data[p] == '.' {
+		point := p + 1
+		p = s.digits(point, &n.mant)
+		if p == point {
+			return s.noDigit(p)
+		}
+		digits += p - point
+		n.exp = int32(point - p)
+	}
+	n.exact = digits <= maxDigits
+	if p < len(s.data) && s.data[p]|0x20 == 'e' {
+		if p = s.exponent(p+1, &n); p == failed {
+			return failed
+		}
+	}
+	s.num = n
+	return p
+}
+
+// digits scans digits, any number of them, and appends them to a mantissa, which overflows silently.
+func (s *scanner) digits(p int, mant *uint64) int {
+	m := *mant
+	for p+8 <= len(s.data) {
+		w := binary.LittleEndian.Uint64(s.data[p:])
+		if !eightDigits(w) {
+			break
+		}
+		m = m*100000000 + fromDigits(w)
+		p += 8
+	}
+	for ; p < len(s.data); p++ {
+		d := s.data[p] - '0'
+		if d > 9 {
+			break
+		}
+		m = m*10 + uint64(d)
+	}
+	*mant = m
+	return p
+}
+
+// eightDigits tells whether all bytes of a word are digits.
+func eightDigits(w uint64) bool {
+	return w&0xF0F0F0F0F0F0F0F0 == '0'*ones && (w+0x06*ones)&0xF0F0F0F0F0F0F0F0 == '0'*ones
+}
+
+// fromDigits is the number that eight digits make, the first one in the lowest byte: pairs, then fours, then all.
+func fromDigits(w uint64) uint64 {
+	w -= '0' * ones
+	w = w*10 + w>>8
+	const pair = 0x000000FF000000FF
+	return ((w&pair)*(100+1000000<<32) + (w>>16&pair)*(1+10000<<32)) >> 32
+}
+
+// exponent scans an exponent from behind its letter.
+func (s *scanner) exponent(p int, n *number) int {
+	neg := false
+	if p < len(s.data) && (s.data[p] == '+' || s.data[p] == '-') {
+		neg = s.data[p] == '-'
+		p++
+	}
+	first, e := p, int32(0)
+	for ; p < len(s.data) && s.data[p]-'0' <= 9; p++ {
+		if e = e*10 + int32(s.data[p]-'0'); e > maxExponent {
+			e, n.exact = maxExponent, false
+		}
+	}
+	if p == first {
+		return s.noDigit(p)
+	}
+	if neg {
+		e = -e
+	}
+	n.exp += e
+	return p
+}
+
+// Powers of ten that are doubles exactly, and the first whole number that may not be one.
+var exactPowers = [...]float64{
+	1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11,
+	1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22,
+}
+
+const beyondExact = 1 << 53
+
+// float is the double nearest to the number, with its sign; false when the number is beyond the doubles. The token is
+// the number's text.
+//
+// A whole number below 2^53 and a power of ten up to 10^22 are doubles exactly, so that one multiplication or division
+// rounds once and is right. All else goes to strconv.
+func (n *number) float(token []byte) (float64, bool) {
+	if n.exact && n.mant < beyondExact && -int(n.exp) < len(exactPowers) && int(n.exp) < len(exactPowers) {
+		f := float64(int64(n.mant))
+		if n.exp < 0 {
+			f /= exactPowers[-n.exp]
+		} else {
+			f *= exactPowers[n.exp]
+		}
+		if n.neg {
+			f = -f
+		}
+		return f, true
+	}
+	// ParseFloat does not keep its argument; a string made by conversion would be allocated when it is long.
+	f, err := strconv.ParseFloat(unsafe.String(&token[0], len(token)), 64)
+	return f, err == nil
+}

@@ -1,0 +1,186 @@
+package reading
+
+import (
+	"fmt"
+	"time"
+)
+
+// instant is a point in time: whole ms since 1970, rounded down, and the nanoseconds beyond.
+type instant struct {
+	ms    int64
+	nanos int32
+}
+
+const (
+	nanosPerMilli   = 1_000_000
+	millisPerSecond = 1000
+)
+
+// never and always stand for instants too far away to be represented; both are outside the plausible years.
+var (
+	never  = instant{ms: latest + 1}
+	always = instant{ms: earliest - 1}
+)
+
+// time judges the time field, the i-th one, and puts it into the reading.
+func (r *Reader) time(i int, recordTimestamp int64) bool {
+	s, f := &r.scan, &r.scan.fields[i]
+	var t instant
+	if r.format.Unit == RFC3339 {
+		if f.kind != kindText {
+			return s.refuseKind(i, "a text as in RFC 3339")
+		}
+		var fault string
+		if t, fault = parseRFC3339(s.fieldText(f)); fault != "" {
+			return s.refuseField(BadTime, i, fault)
+		}
+	} else {
+		if f.kind != kindNumber {
+			return s.refuseKind(i, "a number of "+unitWords[r.format.Unit])
+		}
+		t = f.num.instant(s.data[f.start:f.end], r.format.Unit)
+	}
+	if t.ms < r.format.Min || t.ms > latest {
+		return s.refuseField(ImplausibleTime, i, r.implausible(f, t))
+	}
+	if bound, ok := r.bound(recordTimestamp); ok && (t.ms > bound || t.ms == bound && t.nanos > 0) {
+		return s.refuseField(FutureTime, i, r.future(f, t, recordTimestamp))
+	}
+	r.reading.Time, r.reading.Nanos = t.ms, t.nanos
+	return true
+}
+
+// bound is the latest event time that is not future, in ms; false when there is none.
+func (r *Reader) bound(recordTimestamp int64) (int64, bool) {
+	if !r.format.Timed(recordTimestamp) || r.format.MaxAhead == NoMaxAhead || recordTimestamp > latest {
+		return 0, false
+	}
+	return recordTimestamp + r.format.MaxAhead.Milliseconds(), true
+}
+
+// instant is the number's instant in a numeric unit. It is exact down to the nanosecond and rounded down from there.
+func (n *number) instant(token []byte, unit Unit) instant {
+	if !n.exact || n.exp != 0 || n.mant > 1<<62 {
+		return exactInstant(token, unit)
+	}
+	v := int64(n.mant)
+	if n.neg {
+		v = -v
+	}
+	switch unit {
+	case Seconds:
+		switch {
+		case v > latest/millisPerSecond:
+			return never
+		case v < earliest/millisPerSecond:
+			return always
+		}
+		return instant{ms: v * millisPerSecond}
+	case Milliseconds:
+		return instant{ms: v}
+	case Microseconds:
+		ms, us := floorDiv(v, 1000)
+		return instant{ms: ms, nanos: int32(us) * 1000}
+	}
+	ms, ns := floorDiv(v, nanosPerMilli)
+	return instant{ms: ms, nanos: int32(ns)}
+}
+
+// floorDiv is the quotient rounded down, and the remainder, which is never negative.
+func floorDiv(a, b int64) (quotient, remainder int64) {
+	quotient, remainder = a/b, a%b
+	if remainder < 0 {
+		quotient, remainder = quotient-1, remainder+b
+	}
+	return quotient, remainder
+}
+
+// unitDigits is the number of decimal places between a unit and the nanosecond.
+var unitDigits = [...]int64{Seconds: 9, Milliseconds: 6, Microseconds: 3, Nanoseconds: 0}
+
+// wholeDigits bounds the ms of a plausible instant: 253402300799999 has 15 digits.
+const wholeDigits = 15
+
+// exactInstant is the instant of a number of any form, in decimal arithmetic.
+func exactInstant(token []byte, unit Unit) instant {
+	d := parseDecimal(token)
+	if d.size == 0 {
+		return instant{}
+	}
+	point := d.point + unitDigits[unit] - 6 // digits of the whole ms
+	if point > wholeDigits {
+		if d.neg {
+			return always
+		}
+		return never
+	}
+	var ms, ns int64
+	for i := range max(point, 0) {
+		ms = ms*10 + d.digit(i)
+	}
+	for i := range int64(6) {
+		ns = ns*10 + d.digit(point+i)
+	}
+	if !d.neg {
+		return instant{ms: ms, nanos: int32(ns)}
+	}
+	if d.size > point+6 { // its last digit, which is not zero, lies below the nanosecond
+		ns++
+	}
+	carry, rest := floorDiv(-ns, nanosPerMilli)
+	return instant{ms: carry - ms, nanos: int32(rest)}
+}
+
+// implausible says what an implausible time is and what it looks like.
+func (r *Reader) implausible(f *field, t instant) string {
+	detail := r.shown(f, t)
+	if t.ms < earliest || t.ms > latest {
+		detail += " is outside the years 0 to 9999"
+	} else {
+		detail += " is before " + clock(r.format.Min)
+	}
+	if r.format.Unit != RFC3339 {
+		for unit := Seconds; unit < RFC3339; unit++ {
+			t := f.num.instant(r.scan.data[f.start:f.end], unit)
+			if t.ms >= max(r.format.Min, DefaultMin) && t.ms < likelyEnd {
+				return fmt.Sprintf("%s; looks like %s (%s)", detail, unitWords[unit], clock(t.ms))
+			}
+		}
+	}
+	if t.ms >= 0 && t.ms < unsetEnd {
+		return detail + "; looks like a clock that was never set"
+	}
+	return detail
+}
+
+const (
+	likelyEnd = 4102444800000 // 2100-01-01 in ms: up to it a number has one likely unit
+	unsetEnd  = 31536000000   // 1971-01-01 in ms: clocks that were never set begin in 1970
+)
+
+// future names a future time, the bound and what it is measured from.
+func (r *Reader) future(f *field, t instant, recordTimestamp int64) string {
+	return fmt.Sprintf("%s is more than %s after the record's timestamp %d ms (%s)",
+		r.shown(f, t), r.format.MaxAhead, recordTimestamp, clock(recordTimestamp))
+}
+
+// longestTime bounds the times shown in refusals.
+const longestTime = 40
+
+// shown is a time as it stands in the record and as a date where there is one.
+func (r *Reader) shown(f *field, t instant) string {
+	token := r.scan.data[f.start:f.end]
+	text := string(token[:min(len(token), longestTime)])
+	if r.format.Unit != RFC3339 {
+		text += " " + r.format.Unit.String()
+	}
+	if t.ms < earliest || t.ms > latest {
+		return text
+	}
+	return text + " (" + clock(t.ms) + ")"
+}
+
+// clock is a time in ms as a date.
+func clock(ms int64) string {
+	return time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05.999Z")
+}
