@@ -1,0 +1,263 @@
+package proof
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tidemark-streams/tidemark/internal/proof/oracle"
+)
+
+// Expected is what the oracle computed of the whole input.
+type Expected struct {
+	Config   *oracle.Config
+	Outcomes []*oracle.Outcome // by input partition
+}
+
+// Expect lets the oracle judge an input topic, read to its end.
+func Expect(config *oracle.Config, input [][]oracle.Message) *Expected {
+	e := &Expected{Config: config}
+	for p, messages := range input {
+		e.Outcomes = append(e.Outcomes, config.Run(int32(p), oracle.Records(messages)))
+	}
+	return e
+}
+
+// Observed is what tidemark published. A nil part is not compared; an empty one is, and lacks everything.
+type Observed struct {
+	State    []Line         // `state dump`
+	Results  []Line         // the result topics
+	Live     []oracle.Entry // the fold of the changelog, by a reader of its own
+	Late     []Output       // the late topic
+	Dead     []Output       // the dead letter topic
+	Counters []Counters     // by input partition
+}
+
+// Output is one record of the late or dead letter topic and the input record it stands for.
+type Output struct {
+	Partition   int32 // of the input
+	Offset      int64 // of the input
+	Aggregation string
+	Reason      string // dead letters
+	Key, Value  []byte // the input's bytes; compared for dead letters
+}
+
+// Counters are those of one task.
+type Counters struct {
+	Task         oracle.Counters
+	Aggregations []oracle.AggregationCounters
+	StreamTime   int64
+}
+
+// Compare returns every difference, windows first, in the order of (aggregation, key, start).
+func Compare(want *Expected, got *Observed) []Anomaly {
+	c := comparison{want: want, got: got}
+	windows := map[string]*oracle.Window{}
+	for _, o := range want.Outcomes {
+		for _, w := range o.Windows {
+			windows[oracle.WindowID(w.Aggregation, w.Key, w.Start)] = w
+		}
+	}
+	if got.State != nil {
+		c.lines(windows, got.State, "state", false)
+	}
+	if got.Results != nil {
+		c.lines(windows, got.Results, "results", true)
+	}
+	if got.Live != nil {
+		c.live(windows)
+	}
+	if got.Late != nil {
+		c.outputs("late topic", c.expectedLate(), got.Late)
+	}
+	if got.Dead != nil {
+		c.outputs("dead letter topic", c.expectedDead(), got.Dead)
+	}
+	if got.Counters != nil {
+		c.counters()
+	}
+	slices.SortStableFunc(c.found, func(a, b Anomaly) int {
+		return cmp.Or(cmp.Compare(a.Aggregation, b.Aggregation), slices.Compare(a.Key, b.Key), cmp.Compare(a.Start, b.Start))
+	})
+	return c.found
+}
+
+type comparison struct {
+	want  *Expected
+	got   *Observed
+	found []Anomaly
+}
+
+func (c *comparison) report(kind Kind, where string, want, found string) {
+	c.found = append(c.found, Anomaly{Kind: kind, Where: where, Want: want, Found: found})
+}
+
+func (c *comparison) window(kind Kind, where string, w *oracle.Window, want, found string) {
+	c.found = append(c.found, Anomaly{Kind: kind, Where: where, Aggregation: w.Aggregation, Key: w.Key, Start: w.Start,
+		End: w.End, Want: want, Found: found})
+}
+
+// lines compares the lines of the state with the open windows, or those of the result topics with the due ones.
+func (c *comparison) lines(windows map[string]*oracle.Window, lines []Line, where string, final bool) {
+	seen := map[string]int{}
+	for i := range lines {
+		l := &lines[i]
+		id := l.ID()
+		seen[id]++
+		w := windows[id]
+		switch {
+		case w == nil:
+			c.window(Unknown, where, lineWindow(l), "no such window", l.Place)
+		case seen[id] > 1:
+			c.window(WindowTwice, where, w, "one", fmt.Sprintf("%d, the last one in %s", seen[id], l.Place))
+		case w.Final && !final:
+			c.window(Revived, where, w, "no entry: the window is due", l.Place)
+		case !w.Final && final:
+			c.window(Torn, where, w, "no result: the window is not due", l.Place)
+		default:
+			c.values(w, l, where)
+		}
+	}
+	for id, w := range windows {
+		if w.Final == final && seen[id] == 0 {
+			c.window(MissingWindow, where, w, fmt.Sprintf("count %d", len(w.Readings)), "nothing")
+		}
+	}
+}
+
+// lineWindow is the name of the window that a line is about.
+func lineWindow(l *Line) *oracle.Window {
+	return &oracle.Window{Aggregation: l.Aggregation, Key: l.Key, Start: l.Start, End: l.End}
+}
+
+// values compares the numbers of one window and gives the first difference a name.
+func (c *comparison) values(w *oracle.Window, l *Line, where string) {
+	difference := c.difference(w, l, len(w.Readings))
+	if difference == "" {
+		return
+	}
+	kind := WrongValue
+	count := l.count()
+	switch n := int64(len(w.Readings)); {
+	case count > n:
+		kind = Double
+	case count >= 0 && count < n && c.difference(w, l, int(count)) == "":
+		kind = Stale
+	case count >= 0 && count < n:
+		kind = Lost
+	}
+	want, found, _ := strings.Cut(difference, "\x00")
+	c.window(kind, where, w, want, found+" in "+l.Place)
+}
+
+// count is the smallest count that the line shows, -1 when it shows none.
+func (l *Line) count() int64 {
+	least := int64(-1)
+	for name, number := range l.Numbers {
+		if name != "count" && !strings.HasSuffix(name, ".count") {
+			continue
+		}
+		if n, err := strconv.ParseInt(number.Text, 10, 64); err == nil && (least < 0 || n < least) {
+			least = n
+		}
+	}
+	return least
+}
+
+// difference compares a line with the first n readings of a window; it is "" when they agree, else what was wanted and
+// what was found, with a zero byte between them.
+func (c *comparison) difference(w *oracle.Window, l *Line, n int) string {
+	if n == 0 {
+		return "no entry\x00a line"
+	}
+	if l.End != w.End {
+		return fmt.Sprintf("end %d\x00end %d", w.End, l.End)
+	}
+	for i, value := range c.want.Config.Values {
+		stats := w.Stats(i, n)
+		for _, function := range c.functions(w.Aggregation) {
+			name := function
+			if len(c.want.Config.Values) > 1 {
+				name = value + "." + function
+			}
+			got, there := l.Numbers[name]
+			if !there {
+				return fmt.Sprintf("a number %q\x00none", name)
+			}
+			if want := statText(stats, function); !sameNumber(want, got) {
+				return fmt.Sprintf("%s %s\x00%s %s", name, want, name, got)
+			}
+		}
+	}
+	return ""
+}
+
+func (c *comparison) functions(aggregation string) []string {
+	for _, a := range c.want.Config.Aggregations {
+		if a.Name == aggregation {
+			return a.Functions
+		}
+	}
+	return nil
+}
+
+// statText is the shortest text of a function's result that reads back as the same number; "null" for a sum beyond the
+// doubles.
+func statText(s oracle.Stats, function string) string {
+	if function == "count" {
+		return strconv.FormatInt(s.Count, 10)
+	}
+	x, ok := s.Function(function)
+	if !ok {
+		panic("the oracle does not know the function " + function)
+	}
+	if math.IsInf(x, 0) {
+		return "null"
+	}
+	return strconv.FormatFloat(x, 'g', -1, 64)
+}
+
+// String is the number as it was written.
+func (n Number) String() string {
+	if n.Null {
+		return "null"
+	}
+	return n.Text
+}
+
+// sameNumber compares bit for bit what two texts read back as; how a number is written is not the oracle's affair.
+func sameNumber(want string, got Number) bool {
+	if want == "null" || got.Null {
+		return want == got.String()
+	}
+	a, err1 := strconv.ParseFloat(want, 64)
+	b, err2 := strconv.ParseFloat(got.Text, 64)
+	return err1 == nil && err2 == nil && oracle.SameBits(a, b)
+}
+
+// live compares the keys that are alive in the changelog with the open windows.
+func (c *comparison) live(windows map[string]*oracle.Window) {
+	const where = "changelog"
+	alive := map[string]bool{}
+	for _, e := range c.got.Live {
+		id := oracle.WindowID(e.Aggregation, e.Key, e.Start)
+		w := windows[id]
+		switch {
+		case w == nil:
+			c.window(Unknown, where, &oracle.Window{Aggregation: e.Aggregation, Key: e.Key, Start: e.Start}, "no such window", "an entry")
+		case alive[id]:
+			c.window(WindowTwice, where, w, "one entry", "one in each of two partitions")
+		case w.Final:
+			c.window(Revived, where, w, "no entry: the window is due", "an entry")
+		}
+		alive[id] = true
+	}
+	for id, w := range windows {
+		if !w.Final && !alive[id] {
+			c.window(MissingWindow, where, w, "an entry", "nothing")
+		}
+	}
+}
