@@ -5,7 +5,8 @@ import (
 	"fmt"
 )
 
-// Class says what an error means for the task that meets it (I8).
+// Class says what an error means for the task that meets it (I8). Which broker answer has which class is a table in
+// kafka/client; what a task does about each class is a table in DESIGN.md.
 type Class uint8
 
 const (
@@ -22,18 +23,35 @@ const (
 	ClassCorrupt
 )
 
+var classNames = [...]string{"transient", "fenced", "permanent", "lost", "corrupt"}
+
 // String is the class in one word.
 func (c Class) String() string {
-	return [...]string{"transient", "fenced", "permanent", "lost", "corrupt"}[c]
+	if int(c) < len(classNames) {
+		return classNames[c]
+	}
+	return fmt.Sprintf("class %d", uint8(c))
 }
+
+// Reasons that callers tell apart with errors.Is.
+var (
+	// ErrSeatTaken: another process joined the group with our instance id. The process ends with exit code 3; trying
+	// again would only fence the other one, for ever (R22).
+	ErrSeatTaken = errors.New("another process joined the group with our instance id")
+	// ErrClosed: the part was closed.
+	ErrClosed = errors.New("closed")
+	// ErrAbandoned: the writer met an error before, and only Close may follow.
+	ErrAbandoned = errors.New("the writer met an error before and must be closed")
+)
 
 // Error is an error with a class and a place.
 type Error struct {
 	Class     Class
 	Op        string // what was being done, for example "end transaction"
 	Topic     string // "" when no topic is concerned
-	Partition int32  // meaningful with Topic
+	Partition int32  // meaningful with Topic; -1 for the whole topic
 	Offset    int64  // -1 when none is known
+	Size      int    // bytes of key, value and headers of the record concerned, 0 for none
 	Hint      string // what to do next, "" for nothing
 	Err       error
 }
@@ -42,10 +60,16 @@ type Error struct {
 func (e *Error) Error() string {
 	place := ""
 	if e.Topic != "" {
-		place = fmt.Sprintf(" %s/%d", e.Topic, e.Partition)
+		place = " " + e.Topic
+		if e.Partition >= 0 {
+			place += fmt.Sprintf("/%d", e.Partition)
+		}
 		if e.Offset >= 0 {
 			place += fmt.Sprintf(" at offset %d", e.Offset)
 		}
+	}
+	if e.Size > 0 {
+		place += fmt.Sprintf(" (record of %d bytes)", e.Size)
 	}
 	hint := ""
 	if e.Hint != "" {

@@ -1,0 +1,216 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/tidemark-streams/tidemark/internal/kafka"
+	"github.com/tidemark-streams/tidemark/internal/record"
+)
+
+// admin asks about the cluster.
+type admin struct {
+	cl *kgo.Client
+}
+
+var _ kafka.Admin = (*admin)(nil)
+
+// Admin makes an Admin. It connects at the first call.
+func (c *Cluster) Admin() (kafka.Admin, error) {
+	cl, err := c.open()
+	if err != nil {
+		return nil, err
+	}
+	return &admin{cl}, nil
+}
+
+// Close releases the connections.
+func (a *admin) Close() { a.cl.Close() }
+
+// Cluster is described in package kafka.
+func (a *admin) Cluster(ctx context.Context) (string, int16, error) {
+	ctx, cancel := bounded(ctx, patience, "no answer")
+	defer cancel()
+	meta, err := metadata(ctx, a.cl)
+	if err != nil {
+		return "", 0, fail("describe the cluster", nowhere, late(ctx, err))
+	}
+	id := ""
+	if meta.ClusterID != nil {
+		id = *meta.ClusterID
+	}
+	version, err := transactionVersion(ctx, a.cl)
+	return id, version, err
+}
+
+// transactionVersion is the finalized level of the feature, 0 when the broker does not name it.
+func transactionVersion(ctx context.Context, cl *kgo.Client) (int16, error) {
+	req := kmsg.NewPtrApiVersionsRequest()
+	req.ClientSoftwareName, req.ClientSoftwareVersion = "tidemark", "1"
+	resp, err := req.RequestWith(ctx, cl)
+	if err == nil {
+		err = kerr.ErrorForCode(resp.ErrorCode)
+	}
+	if err != nil {
+		return 0, fail("ask for the cluster's features", nowhere, late(ctx, err))
+	}
+	for _, f := range resp.FinalizedFeatures {
+		if f.Name == "transaction.version" {
+			return f.MaxVersionLevel, nil
+		}
+	}
+	return 0, nil
+}
+
+// requireTransactions refuses clusters whose transactions can be torn: below transaction.version 2 a delayed EndTxn may
+// commit half of the next transaction, and franz-go hides the moment it is sent twice (R12).
+func (c *Cluster) requireTransactions(ctx context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.admitted {
+		return nil
+	}
+	cl, err := c.open()
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	version, err := transactionVersion(ctx, cl)
+	if err != nil {
+		return err
+	}
+	if version < 2 {
+		return refuse("fence", fmt.Errorf("the cluster's transaction.version is %d, exactly-once needs 2", version),
+			"with brokers of 4.0 or later run kafka-features.sh upgrade --feature transaction.version=2; older protocols are not supported")
+	}
+	c.admitted = true
+	return nil
+}
+
+// Topics is described in package kafka.
+func (a *admin) Topics(ctx context.Context, names ...string) (map[string]kafka.TopicInfo, error) {
+	ctx, cancel := bounded(ctx, patience, "no answer")
+	defer cancel()
+	found := map[string]kafka.TopicInfo{}
+	if len(names) == 0 {
+		return found, nil
+	}
+	meta, err := metadata(ctx, a.cl, names...)
+	if err != nil {
+		return nil, fail("describe topics", nowhere, late(ctx, err))
+	}
+	configs := kmsg.NewPtrDescribeConfigsRequest()
+	for i := range meta.Topics {
+		t := &meta.Topics[i]
+		name := *t.Topic
+		err := kerr.ErrorForCode(t.ErrorCode)
+		if errors.Is(err, kerr.UnknownTopicOrPartition) {
+			continue
+		}
+		if err != nil && !errors.Is(err, kerr.LeaderNotAvailable) {
+			return nil, fail("describe topic", place{name, -1, -1}, err)
+		}
+		found[name] = describe(name, t)
+		resource := kmsg.NewDescribeConfigsRequestResource()
+		resource.ResourceType, resource.ResourceName = kmsg.ConfigResourceTypeTopic, name
+		configs.Resources = append(configs.Resources, resource)
+	}
+	if len(found) == 0 {
+		return found, nil
+	}
+	resp, err := configs.RequestWith(ctx, a.cl)
+	if err != nil {
+		return nil, fail("ask for topic settings", nowhere, late(ctx, err))
+	}
+	for i := range resp.Resources {
+		r := &resp.Resources[i]
+		if err := kerr.ErrorForCode(r.ErrorCode); err != nil {
+			return nil, fail("ask for topic settings", place{r.ResourceName, -1, -1}, err)
+		}
+		for _, c := range r.Configs {
+			if c.Value != nil {
+				found[r.ResourceName].Configs[c.Name] = *c.Value
+			}
+		}
+	}
+	return found, nil
+}
+
+func describe(name string, t *kmsg.MetadataResponseTopic) kafka.TopicInfo {
+	info := kafka.TopicInfo{
+		Topic:   record.Topic{Name: name, ID: t.TopicID, Partitions: int32(len(t.Partitions))},
+		Configs: map[string]string{},
+	}
+	for i := range t.Partitions {
+		p := &t.Partitions[i]
+		if n := len(p.Replicas); i == 0 || n < info.ReplicationFactor {
+			info.ReplicationFactor = n
+		}
+		if p.Leader < 0 {
+			info.Leaderless = append(info.Leaderless, p.Partition)
+		}
+	}
+	return info
+}
+
+// Create is described in package kafka.
+func (a *admin) Create(ctx context.Context, spec kafka.TopicSpec) error {
+	ctx, cancel := bounded(ctx, patience, "the topic was not made, or has no leaders,")
+	defer cancel()
+	at := place{spec.Name, -1, -1}
+	topic := kmsg.NewCreateTopicsRequestTopic()
+	topic.Topic, topic.NumPartitions, topic.ReplicationFactor = spec.Name, spec.Partitions, spec.ReplicationFactor
+	if topic.ReplicationFactor == 0 {
+		topic.ReplicationFactor = -1 // the broker's default
+	}
+	for name, value := range spec.Configs {
+		c := kmsg.NewCreateTopicsRequestTopicConfig()
+		c.Name, c.Value = name, kmsg.StringPtr(value)
+		topic.Configs = append(topic.Configs, c)
+	}
+	req := kmsg.NewPtrCreateTopicsRequest()
+	req.TimeoutMillis = int32(requestTimeout.Milliseconds())
+	req.Topics = append(req.Topics, topic)
+	resp, err := req.RequestWith(ctx, a.cl)
+	if err == nil && len(resp.Topics) != 1 {
+		err = fmt.Errorf("asked for 1 topic, the broker answered about %d", len(resp.Topics))
+	}
+	if err == nil {
+		err = kerr.ErrorForCode(resp.Topics[0].ErrorCode)
+		if message := resp.Topics[0].ErrorMessage; err != nil && message != nil {
+			err = fmt.Errorf("%w (%s)", err, *message)
+		}
+	}
+	if err != nil && !errors.Is(err, kerr.TopicAlreadyExists) {
+		return fail("create topic", at, late(ctx, err))
+	}
+	return a.settle(ctx, at)
+}
+
+// settle asks until the topic has a leader for every partition. Brokers do not tell when; the pause grows.
+func (a *admin) settle(ctx context.Context, at place) error {
+	for n := 0; ; n++ {
+		meta, err := metadata(ctx, a.cl, at.topic)
+		if err != nil {
+			return fail("create topic", at, late(ctx, err))
+		}
+		t := &meta.Topics[0]
+		err = kerr.ErrorForCode(t.ErrorCode)
+		if err == nil && len(describe(at.topic, t).Leaderless) == 0 {
+			return nil
+		}
+		pause := time.NewTimer(backoff(n))
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			pause.Stop()
+			return fail("create topic", at, context.Cause(ctx))
+		}
+	}
+}

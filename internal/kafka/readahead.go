@@ -1,0 +1,65 @@
+package kafka
+
+import (
+	"context"
+	"time"
+)
+
+// Read is one fetch of a ReadAhead, or the error that ended it.
+type Read struct {
+	Fetched
+	Err error
+}
+
+// ReadAhead fetches from a Log while its consumer works on what was fetched before: one fetch waits to be taken while
+// the next one is under way. So at most three fetches of about maxBytes, and what they decompress to, are in memory, the
+// consumer's own among them (I13). It serves input, replay and followers alike.
+type ReadAhead struct {
+	reads chan Read
+	stop  context.CancelFunc
+	ended chan struct{}
+}
+
+// NewReadAhead starts to read log from position on. Until Stop has returned the log must not be used otherwise; it is
+// not closed by it. wait is how long one fetch waits for something to come; it does not delay anything.
+func NewReadAhead(log Log, position int64, maxBytes int, wait time.Duration) *ReadAhead {
+	ctx, stop := context.WithCancel(context.Background())
+	r := &ReadAhead{reads: make(chan Read, 1), stop: stop, ended: make(chan struct{})}
+	go r.run(ctx, log, position, maxBytes, wait)
+	return r
+}
+
+// Reads delivers the fetches in order. A fetch without records is delivered when it moved the position (markers,
+// aborted batches, holes) or when the partition's offsets have changed: the end of a log can be seen in no other way.
+// The first error is delivered last; then, and after Stop, the channel is closed.
+func (r *ReadAhead) Reads() <-chan Read { return r.reads }
+
+// Stop ends the reading and waits until the log is free. What was read and not taken is dropped.
+func (r *ReadAhead) Stop() {
+	r.stop()
+	<-r.ended
+}
+
+func (r *ReadAhead) run(ctx context.Context, log Log, position int64, maxBytes int, wait time.Duration) {
+	defer close(r.ended)
+	defer close(r.reads)
+	known := Offsets{Start: -1, Stable: -1, HighWatermark: -1}
+	for {
+		f, err := log.Fetch(ctx, position, maxBytes, wait)
+		if ctx.Err() != nil {
+			return
+		}
+		if err == nil && len(f.Records) == 0 && f.Next == position && f.Offsets == known {
+			continue // nothing happened within wait
+		}
+		select {
+		case r.reads <- Read{Fetched: f, Err: err}:
+		case <-ctx.Done():
+			return
+		}
+		if err != nil {
+			return
+		}
+		position, known = f.Next, f.Offsets
+	}
+}
