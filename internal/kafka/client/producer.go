@@ -1,0 +1,125 @@
+package client
+
+import (
+	"context"
+	"hash/crc32"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// Partitioner chooses a record's partition by its key. A record without a key goes to partition 0.
+type Partitioner uint8
+
+// The partitioners that clients use by default.
+const (
+	Murmur2 Partitioner = iota // the Java client, franz-go
+	CRC32                      // librdkafka and what is built on it
+)
+
+// The bounds of a Producer. A record is given up after the time; a broker that syncs every write takes a while for a
+// full buffer.
+const (
+	producerRecords = 64 << 10
+	producerBytes   = 64 << 20
+	producerTimeout = time.Minute
+	slabRecords     = 512
+)
+
+// Producer writes to one topic outside transactions: idempotent, acknowledged by every replica in sync, in the order of
+// Send within each partition. Send is for one goroutine at a time; the counts may be asked for by any.
+type Producer struct {
+	cl     *kgo.Client
+	topic  string
+	ctx    context.Context // ends at the first failure; its cause is that failure
+	cancel context.CancelCauseFunc
+	acked  atomic.Int64
+	slab   []kgo.Record // not yet used; one allocation serves many records
+}
+
+// Producer makes a producer for one topic, which must exist. Batches are at most maxBatch bytes large before
+// compression: no more than the topic's max.message.bytes. It connects at the first Send.
+func (c *Cluster) Producer(topic string, by Partitioner, maxBatch int) (*Producer, error) {
+	cl, err := c.open(
+		kgo.DefaultProduceTopic(topic),
+		kgo.RecordPartitioner(by),
+		kgo.RequiredAcks(kgo.AllISRAcks()),
+		kgo.ProducerBatchMaxBytes(int32(maxBatch)),
+		kgo.ProducerBatchCompression(c.options.Compression.codecs()...),
+		kgo.MaxBufferedRecords(producerRecords),
+		kgo.MaxBufferedBytes(producerBytes),
+		kgo.RecordDeliveryTimeout(producerTimeout),
+		kgo.ProduceRequestTimeout(requestTimeout),
+	)
+	if err != nil {
+		return nil, err
+	}
+	p := &Producer{cl: cl, topic: topic}
+	p.ctx, p.cancel = context.WithCancelCause(context.Background())
+	return p, nil
+}
+
+// Send hands one record over and waits only while the buffer is full. Key and value must stay unchanged until Flush has
+// returned; a nil key is no key. After the first record that could not be written nothing more is, and Send says why.
+func (p *Producer) Send(key, value []byte) error {
+	if p.ctx.Err() != nil {
+		return context.Cause(p.ctx)
+	}
+	if len(p.slab) == 0 {
+		p.slab = make([]kgo.Record, slabRecords)
+	}
+	record := &p.slab[0]
+	p.slab = p.slab[1:]
+	record.Key, record.Value = key, value
+	p.cl.Produce(p.ctx, record, p.promise)
+	return nil
+}
+
+func (p *Producer) promise(record *kgo.Record, err error) {
+	if err == nil {
+		p.acked.Add(1)
+		return
+	}
+	p.cancel(fail("produce", place{p.topic, record.Partition, -1}, err))
+}
+
+// Flush waits until every record is acknowledged or has failed, and returns the first failure.
+func (p *Producer) Flush(ctx context.Context) error {
+	if err := p.cl.Flush(ctx); err != nil {
+		return fail("produce to "+p.topic, nowhere, late(ctx, err))
+	}
+	return context.Cause(p.ctx)
+}
+
+// Acked is the number of records acknowledged so far.
+func (p *Producer) Acked() int64 { return p.acked.Load() }
+
+// Close drops the client and what it has not sent.
+func (p *Producer) Close() {
+	p.cl.Close()
+	p.cancel(nil)
+}
+
+// ForTopic makes the Partitioner one of franz-go's.
+func (p Partitioner) ForTopic(topic string) kgo.TopicPartitioner {
+	hash := kgo.PartitionerHasher(nil) // murmur2
+	if p == CRC32 {
+		hash = func(key []byte, partitions int) int { return int(crc32.ChecksumIEEE(key) % uint32(partitions)) }
+	}
+	return byKey{kgo.StickyKeyPartitioner(hash).ForTopic(topic)}
+}
+
+// byKey gives records without a key a fixed place, so that the same file gives the same topic every time.
+type byKey struct{ keyed kgo.TopicPartitioner }
+
+// RequiresConsistency is true: a partition that is away for a moment is waited for.
+func (byKey) RequiresConsistency(*kgo.Record) bool { return true }
+
+// Partition returns the record's partition of n.
+func (b byKey) Partition(record *kgo.Record, n int) int {
+	if record.Key == nil {
+		return 0
+	}
+	return b.keyed.Partition(record, n)
+}
