@@ -48,17 +48,19 @@ func (r *Reader) Read(value []byte, recordTimestamp int64) (*Reading, *Refusal) 
 	return &r.reading, nil
 }
 
+// Keys reads the key fields of a record's value and nothing else: where a record belongs does not depend on whether its
+// time and values are any good. Results and their ownership are those of Read.
+func (r *Reader) Keys(value []byte) ([][]byte, *Refusal) {
+	if !r.scan.document(value) || !r.keys() {
+		return nil, &r.scan.refusal
+	}
+	return r.reading.Key, nil
+}
+
 // judge takes the configured fields from a scanned document: key fields, time, values.
 func (r *Reader) judge(recordTimestamp int64) bool {
 	s, keys := &r.scan, len(r.format.Key)
-	for i := range r.reading.Key {
-		token, ok := s.key(i)
-		if !ok {
-			return false
-		}
-		r.reading.Key[i] = token
-	}
-	if !r.time(keys, recordTimestamp) {
+	if !r.keys() || !r.time(keys, recordTimestamp) {
 		return false
 	}
 	for i := range r.reading.Values {
@@ -71,6 +73,17 @@ func (r *Reader) judge(recordTimestamp int64) bool {
 			return s.refuseField(NotFinite, keys+1+i, "is beyond the range of a double, want a finite number")
 		}
 		r.reading.Values[i] = v
+	}
+	return true
+}
+
+func (r *Reader) keys() bool {
+	for i := range r.reading.Key {
+		token, ok := r.scan.key(i)
+		if !ok {
+			return false
+		}
+		r.reading.Key[i] = token
 	}
 	return true
 }
