@@ -2,20 +2,10 @@ package client
 
 import (
 	"context"
-	"hash/crc32"
 	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
-)
-
-// Partitioner chooses a record's partition by its key. A record without a key goes to partition 0.
-type Partitioner uint8
-
-// The partitioners that clients use by default.
-const (
-	Murmur2 Partitioner = iota // the Java client, franz-go
-	CRC32                      // librdkafka and what is built on it
 )
 
 // The bounds of a Producer. A record is given up after the time; a broker that syncs every write takes a while for a
@@ -28,7 +18,7 @@ const (
 )
 
 // Producer writes to one topic outside transactions: idempotent, acknowledged by every replica in sync, in the order of
-// Send within each partition. Send is for one goroutine at a time; the counts may be asked for by any.
+// Send within each partition. Send is for one goroutine at a time; Acked may be asked by any.
 type Producer struct {
 	cl     *kgo.Client
 	topic  string
@@ -40,10 +30,10 @@ type Producer struct {
 
 // Producer makes a producer for one topic, which must exist. Batches are at most maxBatch bytes large before
 // compression: no more than the topic's max.message.bytes. It connects at the first Send.
-func (c *Cluster) Producer(topic string, by Partitioner, maxBatch int) (*Producer, error) {
+func (c *Cluster) Producer(topic string, maxBatch int) (*Producer, error) {
 	cl, err := c.open(
 		kgo.DefaultProduceTopic(topic),
-		kgo.RecordPartitioner(by),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.RequiredAcks(kgo.AllISRAcks()),
 		kgo.ProducerBatchMaxBytes(int32(maxBatch)),
 		kgo.ProducerBatchCompression(c.options.Compression.codecs()...),
@@ -62,7 +52,7 @@ func (c *Cluster) Producer(topic string, by Partitioner, maxBatch int) (*Produce
 
 // Send hands one record over and waits only while the buffer is full. Key and value must stay unchanged until Flush has
 // returned; a nil key is no key. After the first record that could not be written nothing more is, and Send says why.
-func (p *Producer) Send(key, value []byte) error {
+func (p *Producer) Send(partition int32, key, value []byte) error {
 	if p.ctx.Err() != nil {
 		return context.Cause(p.ctx)
 	}
@@ -71,7 +61,7 @@ func (p *Producer) Send(key, value []byte) error {
 	}
 	record := &p.slab[0]
 	p.slab = p.slab[1:]
-	record.Key, record.Value = key, value
+	record.Partition, record.Key, record.Value = partition, key, value
 	p.cl.Produce(p.ctx, record, p.promise)
 	return nil
 }
@@ -99,27 +89,4 @@ func (p *Producer) Acked() int64 { return p.acked.Load() }
 func (p *Producer) Close() {
 	p.cl.Close()
 	p.cancel(nil)
-}
-
-// ForTopic makes the Partitioner one of franz-go's.
-func (p Partitioner) ForTopic(topic string) kgo.TopicPartitioner {
-	hash := kgo.PartitionerHasher(nil) // murmur2
-	if p == CRC32 {
-		hash = func(key []byte, partitions int) int { return int(crc32.ChecksumIEEE(key) % uint32(partitions)) }
-	}
-	return byKey{kgo.StickyKeyPartitioner(hash).ForTopic(topic)}
-}
-
-// byKey gives records without a key a fixed place, so that the same file gives the same topic every time.
-type byKey struct{ keyed kgo.TopicPartitioner }
-
-// RequiresConsistency is true: a partition that is away for a moment is waited for.
-func (byKey) RequiresConsistency(*kgo.Record) bool { return true }
-
-// Partition returns the record's partition of n.
-func (b byKey) Partition(record *kgo.Record, n int) int {
-	if record.Key == nil {
-		return 0
-	}
-	return b.keyed.Partition(record, n)
 }
