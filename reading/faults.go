@@ -42,8 +42,8 @@ func (s *scanner) truncated(want string) int {
 	return s.fail(Truncated, len(s.data), "the document ends after "+strconv.Itoa(len(s.data))+" bytes, want "+want)
 }
 
-// begins judges a record that does not begin with a brace by what stands there instead.
-func (s *scanner) begins() bool {
+// noDocument notes what a record holds that does not even begin to be a document, and tells whether it does so.
+func (s *scanner) noDocument() bool {
 	switch {
 	case s.data == nil:
 		s.fail(Tombstone, 0, "the record has no value")
@@ -52,9 +52,9 @@ func (s *scanner) begins() bool {
 	case bytes.HasPrefix(s.data, []byte("\xEF\xBB\xBF")):
 		s.fail(ByteOrderMark, 0, "the value begins with a byte order mark (ef bb bf); write UTF-8 without one")
 	default:
-		return true
+		return false
 	}
-	return false
+	return true
 }
 
 // foreign names the format that a value which is not JSON seems to have, or returns "".

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"hash/maphash"
 	"math/bits"
+	"slices"
 )
 
 // name is one field name of a document.
@@ -40,34 +41,44 @@ func (set *nameSet) forget(base int) {
 	set.names = set.names[:base]
 }
 
-// name scans a name from behind its opening quote.
-func (s *scanner) name(p int) (name, int) {
+// spare is where the next name is put together, behind the names of the open objects.
+func (set *nameSet) spare() *name {
+	n := len(set.names)
+	if n == cap(set.names) {
+		set.names = slices.Grow(set.names, 1)
+	}
+	return &set.names[:n+1][n]
+}
+
+// name scans a name from behind its opening quote into n.
+func (s *scanner) name(p int, n *name) int {
 	if p+8 <= len(s.data) {
 		w := binary.LittleEndian.Uint64(s.data[p:])
 		if m := special(w); m != 0 {
 			mark := bits.TrailingZeros64(m)
 			if size := mark >> 3; s.data[p+size] == '"' {
-				return name{head: w & (1<<(mark&^7) - 1), start: p, size: size}, p + size + 1
+				n.head, n.start, n.size, n.decoded, n.slot = w&(1<<(mark&^7)-1), p, size, false, 0
+				return p + size + 1
 			}
 		}
 	}
-	return s.longName(p)
+	return s.longName(p, n)
 }
 
 // longName scans a name of any length, with escapes or without.
-func (s *scanner) longName(p int) (name, int) {
+func (s *scanner) longName(p int, n *name) int {
 	s.escaped = false
 	end := s.string(p)
 	if end == failed {
-		return name{}, failed
+		return failed
 	}
-	n := name{start: p, size: end - 1 - p}
+	n.start, n.size, n.decoded, n.slot = p, end-1-p, s.escaped, 0
 	if s.escaped {
-		n.decoded, n.start = true, len(s.text)
+		n.start = len(s.text)
 		n.size = len(s.decode(p, end-1))
 	}
-	n.head = head(s.nameBytes(&n))
-	return n, end
+	n.head = head(s.nameBytes(n))
+	return end
 }
 
 // head is the head of a name.
@@ -94,48 +105,31 @@ func (s *scanner) same(a, b *name) bool {
 		(a.size <= 8 || string(s.nameBytes(a)) == string(s.nameBytes(b)))
 }
 
-// find returns the index of a configured field by its name, or failed.
-func (s *scanner) find(n *name) int {
-	i := s.next
-	for range s.wanted {
-		if i >= len(s.wanted) {
-			i = 0
-		}
-		w := &s.wanted[i]
-		if w.head == n.head && len(w.name) == n.size && (n.size <= 8 || string(s.nameBytes(n)) == w.name) {
-			s.next = i + 1
-			return i
-		}
-		i++
-	}
-	return failed
-}
-
-// add adds a name that stands at p to those of its object, which begin at base.
-func (s *scanner) add(n *name, base, p int) bool {
-	if len(s.names) >= MaxNames {
-		return s.tooManyNames(p) != failed
+// add adds the spare name to those of its object, which begin at base, and returns end. The name stands at p.
+func (s *scanner) add(n *name, end, base, p int) int {
+	index := len(s.names)
+	if index >= MaxNames {
+		return s.tooManyNames(p)
 	}
 	open := s.names[base:]
 	if len(open) < fewNames {
 		for i := range open {
 			if s.same(&open[i], n) {
-				return s.duplicate(n, p) != failed
+				return s.duplicate(n, p)
 			}
 		}
-		s.names = append(s.names, *n)
-		return true
-	}
-	if len(open) == fewNames {
-		for i := range open {
-			s.enter(&open[i], base, base+i)
+	} else {
+		if len(open) == fewNames {
+			for i := range open {
+				s.enter(&open[i], base, base+i)
+			}
+		}
+		if !s.enter(n, base, index) {
+			return s.duplicate(n, p)
 		}
 	}
-	if !s.enter(n, base, len(s.names)) {
-		return s.duplicate(n, p) != failed
-	}
-	s.names = append(s.names, *n)
-	return true
+	s.names = s.names[:index+1]
+	return end
 }
 
 // enter puts a name that has or will have this index into the table. It is false when the object has that name already.

@@ -19,16 +19,16 @@ const (
 	maxExponent = 99999 // kept in a number; more is not exact
 )
 
-// number scans a number and keeps it.
-func (s *scanner) number(p int) int {
-	var n number
-	if s.data[p] == '-' {
-		n.neg = true
+// number scans a number into n.
+func (s *scanner) number(p int, n *number) int {
+	n.neg = s.data[p] == '-'
+	if n.neg {
 		p++
 	}
 	first := p
-	p = s.digits(p, &n.mant)
+	p, mant := s.digits(p, 0)
 	digits := p - first
+	exp := int32(0)
 	switch {
 	case digits == 0:
 		return s.noNumber(p)
@@ -37,26 +37,24 @@ func (s *scanner) number(p int) int {
 	}
 	if p < len(s.data) && s.data[p] == '.' {
 		point := p + 1
-		p = s.digits(point, &n.mant)
+		p, mant = s.digits(point, mant)
 		if p == point {
 			return s.noDigit(p)
 		}
 		digits += p - point
-		n.exp = int32(point - p)
+		exp = int32(point - p)
 	}
-	n.exact = digits <= maxDigits
+	n.mant, n.exp, n.exact = mant, exp, digits <= maxDigits
 	if p < len(s.data) && s.data[p]|0x20 == 'e' {
-		if p = s.exponent(p+1, &n); p == failed {
+		if p = s.exponent(p+1, n); p == failed {
 			return failed
 		}
 	}
-	s.num = n
 	return p
 }
 
 // digits scans digits, any number of them, and appends them to a mantissa, which overflows silently.
-func (s *scanner) digits(p int, mant *uint64) int {
-	m := *mant
+func (s *scanner) digits(p int, m uint64) (int, uint64) {
 	for p+8 <= len(s.data) {
 		w := binary.LittleEndian.Uint64(s.data[p:])
 		if !eightDigits(w) {
@@ -72,8 +70,7 @@ func (s *scanner) digits(p int, mant *uint64) int {
 		}
 		m = m*10 + uint64(d)
 	}
-	*mant = m
-	return p
+	return p, m
 }
 
 // eightDigits tells whether all bytes of a word are digits.

@@ -1,30 +1,5 @@
 package reading
 
-import "hash/maphash"
-
-// kind is the type of a JSON value; the zero kind is that of a field not yet seen.
-type kind uint8
-
-const (
-	kindAbsent kind = iota
-	kindNull
-	kindBool
-	kindNumber
-	kindText
-	kindObject
-	kindArray
-)
-
-var kindNames = [...]string{"absent", "null", "a boolean", "a number", "a text", "an object", "an array"}
-
-// field is what a document holds for one configured field.
-type field struct {
-	kind       kind
-	escaped    bool // a text with escapes
-	start, end int  // of the token, quotes included
-	num        number
-}
-
 // failed is the index that scanning functions return after a fault; the refusal is in the scanner.
 const failed = -1
 
@@ -36,37 +11,24 @@ type scanner struct {
 	close  int     // index of the outermost object's closing brace
 
 	wanted []wanted
-	next   int // where in wanted to look first: documents of one source have their fields in one order
+	last   int   // the configured field met last, failed for none
+	after  []int // at last + 1: the field that came next in the documents before, for those of one source are alike
 
 	nameSet
 	text []byte // decoded names and texts of this document
 
-	num     number // the number scanned last
+	skipped number // the number scanned last in a field that is not configured
 	escaped bool   // whether the string scanned last has escapes
 
 	inside  int // the configured field being scanned, failed for none
 	refusal Refusal
 }
 
-// wanted is a configured field as it is looked for.
-type wanted struct {
-	head uint64 // as in name
-	name string
-}
-
-func (s *scanner) init(fields []string) {
-	s.fields = make([]field, len(fields))
-	for _, name := range fields {
-		s.wanted = append(s.wanted, wanted{head: head([]byte(name)), name: name})
-	}
-	s.seed = maphash.MakeSeed()
-}
-
 // document scans a whole record. After true the fields are filled in.
 func (s *scanner) document(data []byte) bool {
 	s.data = data
 	s.text = s.text[:0]
-	s.inside = failed
+	s.inside, s.last = failed, failed
 	s.forget(0)
 	for i := range s.fields {
 		s.fields[i].kind = kindAbsent
@@ -84,11 +46,11 @@ func (s *scanner) document(data []byte) bool {
 
 // otherDocument scans a record that does not begin with an object's brace.
 func (s *scanner) otherDocument() bool {
-	if !s.begins() {
+	if s.noDocument() {
 		return false
 	}
 	start := s.blank(0)
-	p, kind := s.value(start, 0)
+	p, kind := s.value(start, 0, &s.skipped)
 	if p == failed || !s.ends(p) {
 		return false
 	}
@@ -99,8 +61,9 @@ func (s *scanner) otherDocument() bool {
 	return true
 }
 
-// ends tells whether only white space follows.
+// ends tells whether only white space follows the document, which ends at p.
 func (s *scanner) ends(p int) bool {
+	s.inside = failed
 	if p = s.blank(p); p < len(s.data) {
 		return s.fail(TrailingData, p, found(s.data[p])+" after the document; a record holds one document") != failed
 	}
@@ -117,8 +80,8 @@ func (s *scanner) blank(p int) int {
 
 func isBlank(c byte) bool { return c == ' ' || c == '\n' || c == '\r' || c == '\t' }
 
-// value scans a value that lies in depth containers.
-func (s *scanner) value(p, depth int) (int, kind) {
+// value scans a value that lies in depth containers. When it is a number, that goes to num.
+func (s *scanner) value(p, depth int, num *number) (int, kind) {
 	if p >= len(s.data) {
 		return s.truncated("a value"), kindAbsent
 	}
@@ -138,7 +101,7 @@ func (s *scanner) value(p, depth int) (int, kind) {
 		return s.literal(p, "null"), kindNull
 	default:
 		if c == '-' || c-'0' <= 9 {
-			return s.number(p), kindNumber
+			return s.number(p, num), kindNumber
 		}
 		return s.noValue(p), kindAbsent
 	}
@@ -180,34 +143,30 @@ func (s *scanner) member(p, depth, base int) int {
 	if p >= len(s.data) || s.data[p] != '"' {
 		return s.unexpected(p, "a name in double quotes")
 	}
-	n, q := s.name(p + 1)
-	if q == failed {
-		return failed
-	}
 	i := failed
 	if depth == 1 {
-		i = s.find(&n)
+		i = s.guessed(p + 1)
 	}
-	if i == failed {
-		if !s.add(&n, base, p) {
-			return failed
-		}
-	} else if s.inside = i; s.fields[i].kind != kindAbsent {
-		return s.duplicate(&n, p)
+	var q int
+	if i != failed {
+		q = p + len(s.wanted[i].name) + 2
+	} else if q, i = s.anyName(p, depth, base); q == failed {
+		return failed
 	}
 	q = s.blank(q)
 	if q >= len(s.data) || s.data[q] != ':' {
 		return s.unexpected(q, "':'")
 	}
 	q = s.blank(q + 1)
-	end, kind := s.value(q, depth)
-	if end == failed {
+	if i == failed {
+		q, _ = s.value(q, depth, &s.skipped)
+	} else {
+		q = s.configured(q, i)
+	}
+	if q == failed {
 		return failed
 	}
-	if i != failed {
-		s.fields[i] = field{kind: kind, escaped: s.escaped, start: q, end: end, num: s.num}
-	}
-	return s.blank(end)
+	return s.blank(q)
 }
 
 // array scans an array whose opening bracket is at p and which is the depth-th container from outside.
@@ -219,7 +178,7 @@ func (s *scanner) array(p, depth int) int {
 		return p + 1
 	}
 	for {
-		end, _ := s.value(p, depth)
+		end, _ := s.value(p, depth, &s.skipped)
 		if end == failed {
 			return failed
 		}
