@@ -43,6 +43,14 @@ type Aggregation struct {
 	Functions []string
 }
 
+// RecordKeyFields are the fields that make the record key.
+func (c *Config) RecordKeyFields() []string {
+	if c.PartitionedBy == nil {
+		return c.Key
+	}
+	return c.PartitionedBy
+}
+
 // start returns the start of the window that holds t.
 func (a *Aggregation) start(t int64) int64 {
 	past := (t - a.Offset) % a.Size

@@ -32,9 +32,14 @@ type Fold struct {
 	Updates int64            // entry records, tombstones included
 	Commits int64            // commit records that compaction has left
 	Fences  int64            // fence records that compaction has left
+	Last    *Commit          // the last commit record; nil for none
+
+	since int64 // updates since the last commit record
 }
 
-// FoldChangelog keeps the last value of each key of one changelog partition read from its beginning (I1).
+// FoldChangelog keeps the last value of each key of one changelog partition read from its beginning (I1). It fails on
+// commit numbers that do not rise, and on a commit that follows its predecessor with another number of records than it
+// says: a part of it is missing.
 func FoldChangelog(messages []Message) (*Fold, error) {
 	f := &Fold{Live: map[string]Entry{}}
 	for _, m := range messages {
@@ -48,8 +53,7 @@ func FoldChangelog(messages []Message) (*Fold, error) {
 func (f *Fold) add(m Message) error {
 	switch {
 	case len(m.Key) == 1 && m.Key[0] == kindCommit:
-		f.Commits++
-		return nil
+		return f.commit(m.Value)
 	case len(m.Key) == 1 && m.Key[0] == kindFence:
 		f.Fences++
 		return nil
@@ -61,6 +65,7 @@ func (f *Fold) add(m Message) error {
 		return fmt.Errorf("key %x: %w", m.Key, err)
 	}
 	f.Updates++
+	f.since++
 	id := WindowID(e.Aggregation, e.Key, e.Start)
 	if m.Value == nil {
 		delete(f.Live, id)
@@ -68,6 +73,24 @@ func (f *Fold) add(m Message) error {
 	}
 	e.Value = m.Value
 	f.Live[id] = e
+	return nil
+}
+
+func (f *Fold) commit(value []byte) error {
+	c, err := parseCommit(value)
+	if err != nil {
+		return err
+	}
+	if last := f.Last; last != nil && last.Birth == c.Birth {
+		if c.Number <= last.Number {
+			return fmt.Errorf("commit number %d after %d", c.Number, last.Number)
+		}
+		if c.Number == last.Number+1 && c.Records != f.since {
+			return fmt.Errorf("commit %d of %d updates delivers %d", c.Number, c.Records, f.since)
+		}
+	}
+	f.Commits++
+	f.Last, f.since = c, 0
 	return nil
 }
 

@@ -17,11 +17,13 @@ type Outcome struct {
 	Aggregations []AggregationCounters // in the order of configuration
 }
 
-// Counters are the left side of I9: In = Accepted + DeadLettered.
+// Counters are the left side of I9: In = Accepted + DeadLettered + Filtered + Skipped. The oracle knows no filter and
+// no repair that skips.
 type Counters struct {
-	In, Accepted, DeadLettered int64
-	Ahead                      int64 // accepted readings whose event time lies after their record's
-	Untimed                    int64 // records without a usable timestamp of their own
+	In, Accepted, DeadLettered, Filtered, Skipped int64
+
+	Ahead   int64 // accepted readings whose event time lies after their record's
+	Untimed int64 // records without a usable timestamp of their own
 }
 
 // AggregationCounters are the right side of I9: Accepted = Folded + Late, for windows that do not overlap.

@@ -31,11 +31,7 @@ func (c *Config) Read(value []byte) (Reading, []Fault) {
 	if r.Key, ok = texts(fields, c.Key); !ok {
 		faults = append(faults, FaultKey)
 	}
-	by := c.PartitionedBy
-	if by == nil {
-		by = c.Key
-	}
-	if parts, ok := texts(fields, by); ok {
+	if parts, ok := texts(fields, c.RecordKeyFields()); ok {
 		r.Record = RecordKey(parts)
 	}
 	for _, name := range c.Values {

@@ -135,20 +135,59 @@ func TestFold(t *testing.T) {
 	add(key("a", 8), "3")
 	add(key("b", 7), "4")
 	add(key("b", 7), "")
-	add([]byte{0xC0}, "commit")
+	add([]byte{0xC0}, string(commitRecord(t)))
 	f, err := FoldChangelog(log)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(f.Live) != 2 || f.Updates != 5 || f.Commits != 1 || f.Fences != 1 {
+	if len(f.Live) != 2 || f.Updates != 5 || f.Commits != 1 || f.Fences != 1 || f.Last == nil {
 		t.Errorf("fold %+v", f)
 	}
 	if e := f.Live[WindowID("h", []string{"a"}, 7)]; string(e.Value) != "2" || e.Start != 7 {
 		t.Errorf("entry %+v", e)
+	}
+	if c := f.Last; c.Number != 300 || c.Position != 1000 {
+		t.Errorf("commit record %+v", c)
+	}
+	if _, err := FoldChangelog(append(log, log[len(log)-1])); err == nil {
+		t.Error("a commit number that does not rise was taken")
 	}
 	for _, bad := range [][]byte{nil, {0x02}, {0x01}, {0x01, 9, 'h'}, key("a", 1)[:7], {0xC0, 0}} {
 		if _, err := FoldChangelog([]Message{{Record: Record{Key: bad}}}); err == nil {
 			t.Errorf("key %x was taken", bad)
 		}
 	}
+}
+
+// commitRecord is written by hand after the description of format 1.
+func commitRecord(t *testing.T) []byte {
+	t.Helper()
+	b := []byte{1}
+	b = append(b, "birth--."...)
+	b = append(b, 0xAC, 0x02) // number 300
+	b = append(b, "fence-id"+"sources."+"outputs."...)
+	b = append(b, 0xD0, 0x0F) // position 1000
+	b = append(b, 1)          // leader epoch -1
+	b = append(b, 0xCE, 0x0F) // anchor offset 999
+	b = append(b, "anchor of 16 byt"...)
+	b = append(b, 13, 1, 'k', 6)           // stream time -7, set by key "k" at offset 3
+	b = append(b, 9, 5, 4, 0, 0, 77, 1, 2) // counters
+	b = append(b, 1, 1, 'h')               // one aggregation
+	b = append(b, "fingerp."...)
+	b = append(b, 15, 0, 3, 0, 2, 2, 1) // closed end -8, since 0, folded 3, late 2, missed 2, results 1
+	b = append(b, "digest with 16 b"...)
+	b = append(b, 2, 5, 9, 0, 0, 0) // live, records, retention, tz data, mark, note
+	c, err := parseCommit(b)
+	want := Commit{Birth: 0x62697274682d2d2e, Number: 300, Position: 1000, StreamTime: -7, SetterOffset: 3,
+		Counters:     Counters{In: 9, Accepted: 5, DeadLettered: 4, Ahead: 1, Untimed: 2},
+		Aggregations: []AggregationCounters{{Name: "h", ClosedEnd: -8, Folded: 3, Late: 2, Results: 1}}, Live: 2, Records: 5}
+	if err != nil || fmt.Sprintf("%+v", *c) != fmt.Sprintf("%+v", want) {
+		t.Errorf("commit record\n got %+v, error %v\nwant %+v", c, err, want)
+	}
+	for n := range len(b) - 4 {
+		if _, err := parseCommit(b[:n]); err == nil {
+			t.Errorf("a commit record cut at byte %d was taken", n)
+		}
+	}
+	return b
 }
