@@ -40,9 +40,11 @@ type Observed struct {
 type Output struct {
 	Partition   int32 // of the input
 	Offset      int64 // of the input
-	Aggregation string
+	Key, Value  []byte
 	Reason      string // dead letters
-	Key, Value  []byte // the input's bytes; compared for dead letters
+	Aggregation string // late readings, and what follows
+	Start, End  int64  // of the window that was missed
+	StreamTime  int64  // after the reading
 }
 
 // Counters are those of one task.
@@ -117,6 +119,8 @@ func (c *comparison) lines(windows map[string]*oracle.Window, lines []Line, wher
 			c.window(Revived, where, w, "no entry: the window is due", l.Place)
 		case !w.Final && final:
 			c.window(Torn, where, w, "no result: the window is not due", l.Place)
+		case final && !l.Final:
+			c.window(WrongValue, where, w, "final: true", "no such field in "+l.Place)
 		default:
 			c.values(w, l, where)
 		}
@@ -176,21 +180,27 @@ func (c *comparison) difference(w *oracle.Window, l *Line, n int) string {
 	if l.End != w.End {
 		return fmt.Sprintf("end %d\x00end %d", w.End, l.End)
 	}
+	beyond := false
 	for i, value := range c.want.Config.Values {
 		stats := w.Stats(i, n)
 		for _, function := range c.functions(w.Aggregation) {
 			name := function
 			if len(c.want.Config.Values) > 1 {
-				name = value + "." + function
+				name = "values." + value + "." + function
 			}
 			got, there := l.Numbers[name]
 			if !there {
 				return fmt.Sprintf("a number %q\x00none", name)
 			}
-			if want := statText(stats, function); !sameNumber(want, got) {
+			want := statText(stats, function)
+			if !sameNumber(want, got) {
 				return fmt.Sprintf("%s %s\x00%s %s", name, want, name, got)
 			}
+			beyond = beyond || want == "null"
 		}
+	}
+	if beyond != l.Overflow {
+		return fmt.Sprintf("overflow %v\x00overflow %v", beyond, l.Overflow)
 	}
 	return ""
 }

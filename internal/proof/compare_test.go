@@ -48,8 +48,9 @@ func perfect(t *testing.T, want *Expected) *Observed {
 		},
 		Results: []Line{line(`{"agg":"minute","key":["a"],"start":1704067200000,"end":1704067260000,"count":3,"sum":1,"min":-1e16,"max":1e16,`+
 			`"mean":0.3333333333333333,"final":true}`, "minute/0 at 5")},
-		Live:     []oracle.Entry{{Aggregation: "minute", Key: []string{"a"}, Start: t0 + 60_000}, {Aggregation: "minute", Key: []string{"b"}, Start: t0 + 60_000}},
-		Late:     []Output{{Offset: 6, Aggregation: "minute"}},
+		Live: []oracle.Entry{{Aggregation: "minute", Key: []string{"a"}, Start: t0 + 60_000}, {Aggregation: "minute", Key: []string{"b"}, Start: t0 + 60_000}},
+		Late: []Output{{Offset: 6, Aggregation: "minute", Start: t0, End: t0 + 60_000, StreamTime: t0 + 119_000,
+			Key: o.Late[0].Record.Key, Value: o.Late[0].Record.Value}},
 		Dead:     []Output{{Offset: 7, Reason: "null_field", Key: o.Dead[0].Record.Key, Value: o.Dead[0].Record.Value}},
 		Counters: []Counters{{Task: o.Counters, Aggregations: slices.Clone(o.Aggregations), StreamTime: o.StreamTime}},
 	}
@@ -100,6 +101,8 @@ func TestAnomaliesAreNamed(t *testing.T) {
 			number(&o.Results[0], "x", "0")
 			delete(o.Results[0].Numbers, "max")
 		}},
+		"overflow claimed":    {WrongValue, func(o *Observed) { o.State[0].Overflow = true }},
+		"result not final":    {WrongValue, func(o *Observed) { o.Results[0].Final = false }},
 		"other end":           {WrongValue, func(o *Observed) { o.State[0].End++ }},
 		"result twice":        {WindowTwice, func(o *Observed) { o.Results = append(o.Results, o.Results[0]) }},
 		"entry twice":         {WindowTwice, func(o *Observed) { o.State = append(o.State, o.State[1]) }},
@@ -116,6 +119,8 @@ func TestAnomaliesAreNamed(t *testing.T) {
 		"two owners of a key":   {WindowTwice, func(o *Observed) { o.Live = append(o.Live, o.Live[0]) }},
 		"late lost":             {Lost, func(o *Observed) { o.Late = []Output{} }},
 		"late double":           {Double, func(o *Observed) { o.Late = append(o.Late, o.Late[0]) }},
+		"late of another time":  {WrongValue, func(o *Observed) { o.Late[0].StreamTime-- }},
+		"late with other bytes": {WrongValue, func(o *Observed) { o.Late[0].Key = []byte("b") }},
 		"late of nobody":        {Unknown, func(o *Observed) { o.Late = append(o.Late, Output{Offset: 1, Aggregation: "minute"}) }},
 		"dead lost":             {Lost, func(o *Observed) { o.Dead = []Output{} }},
 		"dead double":           {Double, func(o *Observed) { o.Dead = append(o.Dead, o.Dead[0]) }},

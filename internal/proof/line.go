@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 
 	"github.com/tidemark-streams/tidemark/internal/proof/oracle"
 )
@@ -17,6 +18,7 @@ type Line struct {
 	Key         []string
 	Start, End  int64 // ms
 	Final       bool  // results only
+	Overflow    bool  // a number is null because it is beyond the doubles
 	Numbers     map[string]Number
 	Place       string // where it was read, for messages
 }
@@ -54,9 +56,8 @@ func ParseLine(text []byte, place string) (Line, error) {
 		case nil:
 			l.Numbers[name] = Number{Null: true}
 		case bool:
-			if name == "final" {
-				l.Final = x
-			}
+			l.Final = l.Final || name == "final" && x
+			l.Overflow = l.Overflow || (name == "overflow" || strings.HasSuffix(name, ".overflow")) && x
 		}
 	}
 	return l, nil

@@ -18,7 +18,8 @@ func (c *comparison) expectedLate() []expectedOutput {
 	var out []expectedOutput
 	for _, o := range c.want.Outcomes {
 		for _, l := range o.Late {
-			out = append(out, expectedOutput{Output: Output{Partition: o.Partition, Offset: l.Offset, Aggregation: l.Aggregation}})
+			out = append(out, expectedOutput{Output: Output{Partition: o.Partition, Offset: l.Offset, Key: l.Record.Key, Value: l.Record.Value,
+				Aggregation: l.Aggregation, Start: l.Start, End: l.End, StreamTime: l.StreamTime}})
 		}
 	}
 	return out
@@ -58,8 +59,8 @@ func (c *comparison) outputs(where string, want []expectedOutput, got []Output) 
 			c.report(Lost, where, id, "nothing")
 		case len(found) > 1:
 			c.report(Double, where, id+" once", fmt.Sprintf("%d records", len(found)))
-		case w.faults != nil:
-			c.deadLetter(where, w, found[0])
+		default:
+			c.output(where, w, found[0])
 		}
 		delete(seen, id)
 	}
@@ -71,12 +72,19 @@ func (c *comparison) outputs(where string, want []expectedOutput, got []Output) 
 	}
 }
 
-func (c *comparison) deadLetter(where string, want *expectedOutput, got *Output) {
-	if !reasonFits(got.Reason, want.faults) {
+// output compares one record of a topic with what it must be.
+func (c *comparison) output(where string, want *expectedOutput, got *Output) {
+	if want.faults != nil && !reasonFits(got.Reason, want.faults) {
 		c.report(WrongValue, where, fmt.Sprintf("%s with a reason of %v", want.id(), want.faults), fmt.Sprintf("%q", got.Reason))
 	}
-	if (want.Value == nil) != (got.Value == nil) || !bytes.Equal(want.Value, got.Value) {
-		c.report(WrongValue, where, fmt.Sprintf("%s with its bytes %.80q", want.id(), want.Value), fmt.Sprintf("%.80q", got.Value))
+	if want.Start != got.Start || want.End != got.End || want.StreamTime != got.StreamTime {
+		c.report(WrongValue, where, fmt.Sprintf("%s of window [%d, %d) at stream time %d", want.id(), want.Start, want.End, want.StreamTime),
+			fmt.Sprintf("[%d, %d) at %d", got.Start, got.End, got.StreamTime))
+	}
+	for _, part := range []struct{ want, got []byte }{{want.Key, got.Key}, {want.Value, got.Value}} {
+		if (part.want == nil) != (part.got == nil) || !bytes.Equal(part.want, part.got) {
+			c.report(WrongValue, where, fmt.Sprintf("%s with its bytes %.80q", want.id(), part.want), fmt.Sprintf("%.80q", part.got))
+		}
 	}
 }
 

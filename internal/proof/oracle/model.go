@@ -65,6 +65,7 @@ type Late struct {
 	Key              []string
 	Time, Start, End int64
 	StreamTime       int64 // as it stood after this reading
+	Record           Record
 }
 
 // Dead is a record that was refused, with all that is wrong with it.
@@ -117,7 +118,7 @@ func (m *model) judge(r Record) {
 		m.out.StreamTime, m.out.SetterOffset = advance, r.Offset
 	}
 	for i := range m.config.Aggregations {
-		m.fold(i, r.Offset, reading)
+		m.fold(i, r, reading)
 	}
 }
 
@@ -150,15 +151,15 @@ func (m *model) refuse(r Record, timed bool) (Reading, []Fault) {
 }
 
 // fold moves the closed end of one aggregation and puts the reading into its window, unless that is due.
-func (m *model) fold(i int, offset int64, reading Reading) {
+func (m *model) fold(i int, r Record, reading Reading) {
 	a, counters := &m.config.Aggregations[i], &m.out.Aggregations[i]
 	counters.ClosedEnd = max(counters.ClosedEnd, m.out.StreamTime-a.Grace)
 	start := a.start(reading.Time)
 	end := start + a.Size
 	if end <= counters.ClosedEnd {
 		counters.Late++
-		m.out.Late = append(m.out.Late, Late{Aggregation: a.Name, Offset: offset, Key: reading.Key, Time: reading.Time,
-			Start: start, End: end, StreamTime: m.out.StreamTime})
+		m.out.Late = append(m.out.Late, Late{Aggregation: a.Name, Offset: r.Offset, Key: reading.Key, Time: reading.Time,
+			Start: start, End: end, StreamTime: m.out.StreamTime, Record: r})
 		return
 	}
 	counters.Folded++
@@ -168,7 +169,7 @@ func (m *model) fold(i int, offset int64, reading Reading) {
 		w = &Window{Aggregation: a.Name, Key: reading.Key, Start: start, End: end}
 		m.windows[id] = w
 	}
-	w.Readings = append(w.Readings, Folded{Offset: offset, Values: reading.Values})
+	w.Readings = append(w.Readings, Folded{Offset: r.Offset, Values: reading.Values})
 }
 
 // finish says which windows are due. As closed ends never fall and a due window takes no reading, it does not matter

@@ -127,7 +127,7 @@ func TestW08ExactlyAtTheLimitIsLate(t *testing.T) {
 	o := job(30_000).Run(0, in)
 	expect(t, o, "a +0 2 2 true", "a +60 2 2 false")
 	want := Late{Aggregation: "minute", Offset: 4, Key: []string{"a"}, Time: t0 + 59_999, Start: t0, End: t0 + 60_000,
-		StreamTime: t0 + 90_000}
+		StreamTime: t0 + 90_000, Record: in[4]}
 	if len(o.Late) != 1 || fmt.Sprint(o.Late[0]) != fmt.Sprint(want) {
 		t.Errorf("late %+v, want %+v", o.Late, want)
 	}

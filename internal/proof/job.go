@@ -1,0 +1,86 @@
+package proof
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/tidemark-streams/tidemark/internal/proof/oracle"
+)
+
+// Job is a job under test: one description from which the configuration file of tidemark and that of the oracle are
+// made, so that the two cannot drift apart.
+type Job struct {
+	Binary     string // path of tidemark
+	Dir        string // of the configuration, the state and the logs of everything that is started
+	Name       string
+	Oracle     oracle.Config
+	Checkpoint time.Duration
+	MaxRecords int // of one commit; 0 for the default
+}
+
+// Path returns a path in the job's directory.
+func (j *Job) Path(parts ...string) string {
+	return filepath.Join(append([]string{j.Dir}, parts...)...)
+}
+
+// Config is the path of the configuration file.
+func (j *Job) Config() string { return j.Path("job.yaml") }
+
+// StateDir is state.dir, and LocalState what a lost disk would take of it: the checkpoints.
+func (j *Job) StateDir() string { return j.Path("state") }
+
+// LocalState is the directory of the job's checkpoints.
+func (j *Job) LocalState() string { return j.Path("state", j.Name) }
+
+// The topics of the job, and its consumer group.
+func (j *Job) input() string     { return j.Name + "-in" }
+func (j *Job) late() string      { return j.Name + "-late" }
+func (j *Job) dead() string      { return j.Name + "-dead" }
+func (j *Job) changelog() string { return j.Name + "-changelog" }
+func (j *Job) group() string     { return j.Name }
+
+func (j *Job) results(aggregation string) string { return j.Name + "-" + aggregation }
+
+// WriteConfig writes the configuration file: the job on an embedded broker in its own state directory.
+func (j *Job) WriteConfig() error {
+	c := &j.Oracle
+	var b bytes.Buffer
+	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	line("job: %s", j.Name)
+	line("kafka: {embedded: {partitions: %d}}", c.Partitions)
+	line("input:")
+	line("  topic: %s", j.input())
+	line("  key: [%s]", quoted(c.Key))
+	line("  partitioned_by: [%s]", quoted(c.RecordKeyFields()))
+	line("  partitioner: %s", c.Partitioner)
+	line("  values: [%s]", quoted(c.Values))
+	line("  time: {field: %q, unit: %s, max_ahead: %dms}", c.Time.Name, c.Time.Unit, c.MaxAhead)
+	line("aggregations:")
+	for _, a := range c.Aggregations {
+		line("  - name: %s", a.Name)
+		line("    window: {tumbling: %dms, offset: %dms, grace: %dms}", a.Size, a.Offset, a.Grace)
+		line("    functions: [%s]", strings.Join(a.Functions, ", "))
+		line("    output: {topic: %s, emit: final}", j.results(a.Name))
+	}
+	line("late: {topic: %s}", j.late())
+	line("dead_letter: {topic: %s}", j.dead())
+	line("changelog: {topic: %s}", j.changelog())
+	line("state: {dir: %q, store: memory}", j.StateDir())
+	if j.MaxRecords > 0 {
+		line("commit: {max_records: %d}", j.MaxRecords)
+	}
+	line("checkpoint: {interval: %dms}", j.Checkpoint.Milliseconds())
+	return os.WriteFile(j.Config(), b.Bytes(), 0o600)
+}
+
+func quoted(names []string) string {
+	list := make([]string, len(names))
+	for i, n := range names {
+		list[i] = fmt.Sprintf("%q", n)
+	}
+	return strings.Join(list, ", ")
+}

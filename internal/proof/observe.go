@@ -1,0 +1,216 @@
+package proof
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"reflect"
+	"slices"
+	"strconv"
+
+	"github.com/tidemark-streams/tidemark/internal/proof/oracle"
+)
+
+// Sight is everything that can be seen of a job from outside.
+type Sight struct {
+	Observed
+	Dump     []byte // the bytes of `state dump`
+	Expected *Expected
+}
+
+// RunUntilIdle runs the job until all input is committed; the exit code must be 0.
+func (j *Job) RunUntilIdle(ctx context.Context, name string) error {
+	_, err := j.run(ctx, name, "run", "-c", j.Config(), "--until-idle")
+	return err
+}
+
+// Look reads the topics and the state dump, and lets the oracle judge the input.
+func (j *Job) Look(ctx context.Context, reader *oracle.Reader) (*Sight, error) {
+	input, err := reader.Read(ctx, j.input(), oracle.AtHighWatermark)
+	if err != nil {
+		return nil, err
+	}
+	s := &Sight{Expected: Expect(&j.Oracle, input)}
+	if s.Dump, err = j.run(ctx, "dump", "state", "dump", "-c", j.Config()); err != nil {
+		return nil, err
+	}
+	if s.State, err = ParseDump(s.Dump); err != nil {
+		return nil, err
+	}
+	if err := s.fold(ctx, reader, j.changelog()); err != nil {
+		return nil, err
+	}
+	s.Results = []Line{}
+	for _, a := range j.Oracle.Aggregations {
+		lines, err := j.readResults(ctx, reader, a.Name)
+		if err != nil {
+			return nil, err
+		}
+		s.Results = append(s.Results, lines...)
+	}
+	late, err1 := j.outputs(ctx, reader, j.late())
+	dead, err2 := j.outputs(ctx, reader, j.dead())
+	s.Late, s.Dead = late, dead
+	return s, errors.Join(err1, err2)
+}
+
+// fold folds the changelog from its beginning, without tidemark: its live entries and the last commit records.
+func (s *Sight) fold(ctx context.Context, reader *oracle.Reader, topic string) error {
+	partitions, err := reader.Read(ctx, topic, oracle.AtHighWatermark)
+	if err != nil {
+		return err
+	}
+	s.Live, s.Counters = []oracle.Entry{}, []Counters{}
+	for p, messages := range partitions {
+		fold, err := oracle.FoldChangelog(messages)
+		if err != nil {
+			return err
+		}
+		if fold.Last == nil {
+			return fmt.Errorf("%s/%d: no commit record: the task was never born", topic, p)
+		}
+		if fold.Last.Live != int64(len(fold.Live)) {
+			return fmt.Errorf("%s/%d: commit %d says %d live entries, the changelog holds %d", topic, p, fold.Last.Number,
+				fold.Last.Live, len(fold.Live))
+		}
+		s.Counters = append(s.Counters, Counters{Task: fold.Last.Counters, Aggregations: fold.Last.Aggregations, StreamTime: fold.Last.StreamTime})
+		for _, e := range fold.Live {
+			s.Live = append(s.Live, e)
+		}
+	}
+	slices.SortFunc(s.Live, func(a, b oracle.Entry) int { return bytes.Compare(sortKey(a), sortKey(b)) })
+	return nil
+}
+
+func sortKey(e oracle.Entry) []byte { return []byte(oracle.WindowID(e.Aggregation, e.Key, e.Start)) }
+
+// readResults reads one result topic. A result must lie in the partition of its task's number.
+func (j *Job) readResults(ctx context.Context, reader *oracle.Reader, aggregation string) ([]Line, error) {
+	topic := j.results(aggregation)
+	partitions, err := reader.Read(ctx, topic, oracle.AtHighWatermark)
+	if err != nil {
+		return nil, err
+	}
+	var lines []Line
+	for _, messages := range partitions {
+		for _, m := range messages {
+			place := fmt.Sprintf("%s/%d at offset %d", topic, m.Partition, m.Offset)
+			l, err := ParseLine(m.Value, place)
+			if err != nil {
+				return nil, err
+			}
+			if l.Aggregation != aggregation {
+				return nil, fmt.Errorf("%s: a result of aggregation %q", place, l.Aggregation)
+			}
+			if want := oracle.RecordKey(l.Key); !bytes.Equal(m.Key, want) {
+				return nil, fmt.Errorf("%s: key %q, want %q", place, m.Key, want)
+			}
+			lines = append(lines, l)
+		}
+	}
+	return lines, nil
+}
+
+// The headers that say which input record a late reading or dead letter is, and why it is there.
+const (
+	headerPartition   = "tidemark.partition"
+	headerOffset      = "tidemark.offset"
+	headerReason      = "tidemark.reason"
+	headerAggregation = "tidemark.aggregation"
+	headerStart       = "tidemark.window_start"
+	headerEnd         = "tidemark.window_end"
+	headerStreamTime  = "tidemark.stream_time"
+)
+
+// outputs reads the late or dead letter topic.
+func (j *Job) outputs(ctx context.Context, reader *oracle.Reader, topic string) ([]Output, error) {
+	partitions, err := reader.Read(ctx, topic, oracle.AtHighWatermark)
+	if err != nil {
+		return nil, err
+	}
+	out := []Output{}
+	for _, messages := range partitions {
+		for _, m := range messages {
+			o, err := parseOutput(m)
+			if err != nil {
+				return nil, fmt.Errorf("%s/%d at offset %d: %w", topic, m.Partition, m.Offset, err)
+			}
+			out = append(out, o)
+		}
+	}
+	return out, nil
+}
+
+// parseOutput reads the headers. Of two with one name the last counts: an input record may carry some of its own.
+func parseOutput(m oracle.Message) (Output, error) {
+	text := map[string]string{}
+	for _, h := range m.Headers {
+		text[h.Key] = string(h.Value)
+	}
+	o := Output{Key: m.Key, Value: m.Value, Reason: text[headerReason], Aggregation: text[headerAggregation]}
+	numbers := map[string]*int64{headerOffset: &o.Offset}
+	var partition int64
+	numbers[headerPartition] = &partition
+	if o.Aggregation != "" {
+		numbers[headerStart], numbers[headerEnd], numbers[headerStreamTime] = &o.Start, &o.End, &o.StreamTime
+	}
+	for name, to := range numbers {
+		var err error
+		if *to, err = strconv.ParseInt(text[name], 10, 64); err != nil {
+			return o, fmt.Errorf("header %s is %q, want a number", name, text[name])
+		}
+	}
+	o.Partition = int32(partition)
+	return o, nil
+}
+
+// Prove looks at a job that is idle and compares everything with the oracle; then it starts the job again, once as it
+// is and once with its local state deleted: neither may change anything (I1, I6, I10). An error says what is wrong.
+func (j *Job) Prove(ctx context.Context, reader *oracle.Reader) (*Sight, error) {
+	first, err := j.Look(ctx, reader)
+	if err != nil {
+		return nil, err
+	}
+	if found := Report(Compare(first.Expected, &first.Observed), 20); found != "" {
+		return first, errors.New(found)
+	}
+	for _, again := range []string{"second-restart", "restart-without-local-state"} {
+		if again == "restart-without-local-state" {
+			if err := os.RemoveAll(j.LocalState()); err != nil {
+				return first, err
+			}
+		} else if _, err := j.run(ctx, "verify", "checkpoint", "verify", "-c", j.Config()); err != nil {
+			return first, err
+		}
+		if err := j.RunUntilIdle(ctx, again); err != nil {
+			return first, err
+		}
+		second, err := j.Look(ctx, reader)
+		if err != nil {
+			return first, err
+		}
+		if err := first.same(second); err != nil {
+			return first, fmt.Errorf("after the %s: %w", again, err)
+		}
+	}
+	return first, nil
+}
+
+// same says in what two looks at a job differ.
+func (s *Sight) same(o *Sight) error {
+	if !bytes.Equal(s.Dump, o.Dump) {
+		return fmt.Errorf("the state dump has changed: %d lines, then %d", len(s.State), len(o.State))
+	}
+	for _, part := range []struct {
+		name string
+		a, b any
+	}{{"live entries", s.Live, o.Live}, {"results", s.Results, o.Results}, {"late topic", s.Late, o.Late},
+		{"dead letter topic", s.Dead, o.Dead}, {"counters", s.Counters, o.Counters}} {
+		if !reflect.DeepEqual(part.a, part.b) {
+			return fmt.Errorf("the %s has changed: %d, then %d", part.name, reflect.ValueOf(part.a).Len(), reflect.ValueOf(part.b).Len())
+		}
+	}
+	return nil
+}
