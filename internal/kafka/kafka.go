@@ -51,6 +51,9 @@ type Fetched struct {
 type Log interface {
 	// Offsets asks the leader for the partition's offsets.
 	Offsets(ctx context.Context) (Offsets, error)
+	// OffsetAt returns the offset of the first record whose timestamp is not below the given one, in ms, and the high
+	// watermark when there is none.
+	OffsetAt(ctx context.Context, timestamp int64) (int64, error)
 	// Fetch returns what is delivered from position on, waiting up to wait for something to come. At most about
 	// maxBytes are fetched, but always at least one batch. A fetch that finds nothing within wait returns no records
 	// and Next = position.
