@@ -1,0 +1,262 @@
+package recovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tidemark-streams/tidemark/internal/kafka"
+	"github.com/tidemark-streams/tidemark/internal/record"
+)
+
+// trace is something outside the changelog that knows of an earlier life of this task.
+type trace struct {
+	what   string
+	birth  record.BirthID
+	number uint64 // of the latest commit it knows
+	known  bool   // birth and number are known
+}
+
+// identify decides, without writing anything, whether this changelog is this job's and whether the task is born. Traces
+// are looked for first and the end of the log is asked for afterwards, so that a trace never knows of a commit that came
+// after the tail read.
+func (s *sequence) identify(ctx context.Context) error {
+	if err := s.knownIDs(); err != nil {
+		return err
+	}
+	if err := s.listImages(); err != nil {
+		return err
+	}
+	if err := s.findTraces(ctx); err != nil {
+		return err
+	}
+	o, err := s.log.Offsets(ctx)
+	if err != nil {
+		return err
+	}
+	s.stuck = patience(3)
+	if s.seen, err = s.readTail(ctx, o.Start, o.Stable, aCommit); err != nil {
+		return err
+	}
+	return s.judge(ctx, &s.seen, o.Start, o.Stable == o.HighWatermark)
+}
+
+// patience makes a stuck function for the read before the fence, which judges identity and not state: a hole at the end
+// that no fetch passes (S41) must not hold it for ever. The read after the fence ends at our own record instead.
+func patience(tries int) func(int64, kafka.Offsets) error {
+	left, at := tries, int64(-1)
+	return func(position int64, _ kafka.Offsets) error {
+		if position != at {
+			left, at = tries, position
+		}
+		if left--; left == 0 {
+			return errEnd
+		}
+		return nil
+	}
+}
+
+// knownIDs refuses topics without an id: an unknown id equals nothing, so nothing could ever be recognised (R33).
+func (s *sequence) knownIDs() error {
+	for _, t := range []record.Topic{s.Identity.Input, s.Identity.Changelog} {
+		if !t.ID.Known() {
+			return &kafka.Error{Class: kafka.ClassPermanent, Op: "identify", Topic: t.Name, Partition: -1, Offset: -1,
+				Hint: "use brokers with topic ids (Kafka 2.8 and later)", Err: errors.New("the cluster gives the topic no id")}
+		}
+	}
+	return nil
+}
+
+// findTraces looks for all that knows of this task besides its changelog: the group's offset, checkpoints, results.
+func (s *sequence) findTraces(ctx context.Context) error {
+	s.traces = s.traces[:0]
+	offset, ok, err := s.GroupOffset(ctx)
+	if err != nil {
+		return err
+	}
+	if ok {
+		t := trace{what: fmt.Sprintf("the group's offset %d of %s/%d (metadata %.64q)", offset.Next, s.Identity.Input.Name, s.Partition, offset.Metadata)}
+		if birth, number, err := record.ParseMetadata(offset.Metadata); err == nil {
+			t.birth, t.number, t.known = birth, number, true
+		}
+		s.traces = append(s.traces, t)
+	}
+	for i := range s.images {
+		s.traces = append(s.traces, s.images[i].trace(&s.Identity))
+	}
+	seen := map[string]bool{}
+	for _, out := range s.Identity.Outputs {
+		if seen[out.Name] || out.Partitions == 0 {
+			continue
+		}
+		seen[out.Name] = true
+		if err := s.findResults(ctx, out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (img *Image) trace(is *record.Identity) trace {
+	switch {
+	case img.Damaged != nil:
+		return trace{what: fmt.Sprintf("%s (%v)", img.Name, img.Damaged)}
+	case img.Commit == nil:
+		return trace{what: img.Name + " (without a commit record)"}
+	}
+	t := trace{what: img.Name, birth: img.Commit.Birth, number: img.Commit.Number, known: true}
+	if diff := differences(&img.Identity, is); diff != "" {
+		t.what, t.known = fmt.Sprintf("%s (%s)", img.Name, diff), false
+	}
+	return t
+}
+
+// resultOffsets is how far back results are looked at: 1,000 records, if each was a commit of its own with its marker.
+const resultOffsets = 2000
+
+// findResults looks for results of this task among the last ones of its output partition.
+func (s *sequence) findResults(ctx context.Context, out record.Topic) error {
+	log, err := s.Cluster.Log(out.Name, s.Partition%out.Partitions)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	o, err := log.Offsets(ctx)
+	if err != nil {
+		return err
+	}
+	results := changelog{log: log, topic: out.Name, partition: s.Partition % out.Partitions, stuck: patience(3)}
+	var last *trace
+	err = results.walk(ctx, max(o.Start, o.Stable-resultOffsets), o.Stable, func(r *kafka.Record) error {
+		for _, h := range r.Headers {
+			if h.Key != record.OriginHeader {
+				continue
+			}
+			origin, err := record.ParseOrigin(h.Value)
+			if err != nil || origin.Job != s.Job || origin.Partition != s.Partition {
+				continue
+			}
+			last = &trace{what: fmt.Sprintf("the result at offset %d of %s/%d", r.Offset, out.Name, results.partition),
+				birth: origin.Birth, number: origin.Number, known: true}
+		}
+		return nil
+	})
+	if last != nil {
+		s.traces = append(s.traces, *last)
+	}
+	return err
+}
+
+// judge applies identity, fingerprints and the birth rule to what a tail read found. settled tells that no transaction
+// was open in the changelog: before the fence a commit may be answered, and known to a trace, whose marker is not
+// visible yet.
+func (s *sequence) judge(ctx context.Context, t *tail, start int64, settled bool) error {
+	if t.fence != nil && (t.fence.Job != s.Job || t.fence.Partition != s.Partition) {
+		return s.fail(kafka.ClassPermanent, "identify", t.fenceAt, "give this job a changelog of its own",
+			"the changelog belongs to job %q partition %d, this is job %q partition %d", t.fence.Job, t.fence.Partition, s.Job, s.Partition)
+	}
+	if t.commit != nil {
+		return s.judgeBorn(ctx, t, settled)
+	}
+	switch {
+	case t.updateAt >= 0:
+		return s.fail(kafka.ClassLost, "identify", t.updateAt, "restore the topic, or tidemark reset",
+			"there is an update but no commit record: the changelog is not whole")
+	case start > 0:
+		return s.fail(kafka.ClassLost, "identify", start, "restore the topic, or tidemark reset",
+			"there is no commit record and the log starts at offset %d, not 0: records were deleted", start)
+	case len(s.traces) > 0 && !settled:
+		return s.fail(kafka.ClassTransient, "identify", -1, "",
+			"there is no commit record yet, but a transaction is open and %s exists: waiting for its end", s.traces[0].what)
+	case len(s.traces) > 0:
+		return s.fail(kafka.ClassLost, "identify", -1, "restore the changelog, or begin a new life with tidemark reset",
+			"the changelog holds no commit record, but %s exists: this task has lived before", s.traces[0].what)
+	}
+	return nil
+}
+
+// judgeBorn checks that a born task's changelog is that of this configuration, and that nothing committed is gone (I6).
+func (s *sequence) judgeBorn(ctx context.Context, t *tail, settled bool) error {
+	c := t.commit
+	if c.SourceHash != s.Identity.SourceHash() {
+		return s.fail(kafka.ClassLost, "identify", t.commitAt, "point the job at what its state belongs to, or tidemark adopt-cluster",
+			"the state belongs to something else: %s", s.otherSource(ctx, t))
+	}
+	if c.OutputHash != s.Identity.OutputHash() && settled {
+		s.warnOutputs(ctx, t)
+	}
+	for _, want := range s.Aggregations {
+		for i := range c.Aggregations {
+			if have := &c.Aggregations[i]; have.Name == want.Name && have.Fingerprint != want.Fingerprint {
+				return s.fail(kafka.ClassPermanent, "identify", t.commitAt, "give the changed aggregation a new name, or take the change back",
+					"aggregation %q means something else than the state in the changelog: fingerprint %016x, was %016x",
+					want.Name, want.Fingerprint, have.Fingerprint)
+			}
+		}
+	}
+	if c.Mark == record.MarkResetting {
+		return s.fail(kafka.ClassPermanent, "identify", t.commitAt, "run tidemark reset again to its end", "a reset was begun and not finished: %s", c.Note)
+	}
+	if !settled {
+		return nil
+	}
+	for _, tr := range s.traces {
+		if tr.known && tr.birth == c.Birth && tr.number > c.Number {
+			return s.fail(kafka.ClassLost, "identify", t.commitAt, "restore the changelog, or tidemark run --accept-loss",
+				"%s knows commit %d of birth %v, the changelog ends with commit %d: %d commits are gone",
+				tr.what, tr.number, c.Birth, c.Number, tr.number-c.Number)
+		}
+	}
+	return nil
+}
+
+// lastFence returns the identity in the last fence record up to the tail that was read: the only place where the
+// changelog says in words what it belongs to. It may lie far back, but it is asked for only when something has changed.
+func (s *sequence) lastFence(ctx context.Context, t *tail) *record.Identity {
+	if t.fence == nil || t.fence.ID == s.fenceID {
+		if o, err := s.log.Offsets(ctx); err == nil {
+			older, err := s.readTail(ctx, o.Start, t.commitAt, aFence)
+			if err != nil || older.fence == nil {
+				return nil
+			}
+			return &older.fence.Identity
+		}
+		return nil
+	}
+	return &t.fence.Identity
+}
+
+// otherSource names both sides of a difference in identity.
+func (s *sequence) otherSource(ctx context.Context, t *tail) string {
+	if was := s.lastFence(ctx, t); was != nil {
+		if diff := differences(was, &s.Identity); diff != "" {
+			return diff
+		}
+	}
+	id := &s.Identity
+	return fmt.Sprintf("its identity hash is %016x, the configuration's %016x (cluster %q, input %s id %v of %d partitions, changelog %s id %v of %d partitions)",
+		t.commit.SourceHash, id.SourceHash(), id.ClusterID, id.Input.Name, id.Input.ID, id.Input.Partitions,
+		id.Changelog.Name, id.Changelog.ID, id.Changelog.Partitions)
+}
+
+// warnOutputs says that results go to other topics than before: loud, but no stop (D17).
+func (s *sequence) warnOutputs(ctx context.Context, t *tail) {
+	text := fmt.Sprintf("hash was %016x, is %016x", t.commit.OutputHash, s.Identity.OutputHash())
+	if was := s.lastFence(ctx, t); was != nil {
+		text = fmt.Sprintf("were %s, are %s", describeTopics(was.Outputs), describeTopics(s.Identity.Outputs))
+	}
+	text = "output topics, their ids or partition counts have changed: " + text
+	if !slices.Contains(s.report.Warnings, text) {
+		s.warn("%s", text)
+	}
+}
+
+func describeTopics(topics []record.Topic) string {
+	parts := make([]string, len(topics))
+	for i, t := range topics {
+		parts[i] = fmt.Sprintf("%s (id %v, %d partitions)", t.Name, t.ID, t.Partitions)
+	}
+	return strings.Join(parts, ", ")
+}

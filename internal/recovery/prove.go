@@ -1,0 +1,74 @@
+package recovery
+
+import (
+	"context"
+
+	"github.com/tidemark-streams/tidemark/internal/kafka"
+	"github.com/tidemark-streams/tidemark/internal/record"
+)
+
+// prove is I7: digest and number of entries, recomputed from the entries, must be those of the last commit record. On a
+// live base the running digest, which the replay has carried on, is compared instead: milliseconds, not O(state).
+func (s *sequence) prove(context.Context) error {
+	var digest record.Digest
+	var live record.Count
+	if s.source != nil && s.source.Live {
+		digest, live = s.store.Digest(), s.store.Live()
+	} else {
+		digest, live = s.store.Prove()
+	}
+	c := s.end.last
+	if digest == c.Digest && live == c.Live {
+		return nil
+	}
+	return s.fail(kafka.ClassCorrupt, "prove", s.end.lastAt, "if the changelog is to be trusted as it is, tidemark reseal writes the recomputed values down",
+		"the state is not that of commit %d: digest %v of %d entries, the commit record says %v of %d", c.Number, digest, live, c.Digest, c.Live)
+}
+
+// proveInput checks that the input still is the log that the state was made of, and that nothing is gone from where it
+// goes on: the position lies in the log, and the record at the anchor's offset has the anchor's bytes (R16, V24).
+func (s *sequence) proveInput(ctx context.Context) error {
+	c, in := s.end.last, s.Identity.Input.Name
+	lost := func(offset int64, format string, args ...any) error {
+		err := (&changelog{topic: in, partition: s.Partition}).fail(kafka.ClassLost, "check input", offset,
+			"restore the topic, or tidemark run --accept-loss", format, args...)
+		return err
+	}
+	log, err := s.Cluster.Log(in, s.Partition)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	o, err := log.Offsets(ctx)
+	if err != nil {
+		return err
+	}
+	switch position := int64(c.Position); {
+	case c.Position == record.NoInput:
+	case position < o.Start:
+		return lost(position, "the state goes on at offset %d, the log starts at %d: %d offsets are gone", position, o.Start, o.Start-position)
+	case position > o.HighWatermark:
+		return lost(position, "the state goes on at offset %d, the log ends at %d: the last %d offsets are gone", position, o.HighWatermark, position-o.HighWatermark)
+	}
+	s.report.Anchor = "none"
+	if c.Anchor.Offset < 0 {
+		return nil
+	}
+	s.report.Anchor = "unproved"
+	if c.Anchor.Offset < o.Start {
+		return nil
+	}
+	f, err := log.Fetch(ctx, c.Anchor.Offset, 1, fetchWait)
+	if kafka.ClassOf(err) == kafka.ClassLost && err != nil {
+		return nil // the log start has moved meanwhile: not retained any more
+	}
+	if err != nil || len(f.Records) == 0 || f.Records[0].Offset != c.Anchor.Offset {
+		return err
+	}
+	hash, _ := record.AnchorHash(nil, f.Records[0].Key, f.Records[0].Value)
+	if hash != c.Anchor.Hash {
+		return lost(c.Anchor.Offset, "the record there has hash %v, the one consumed had %v: the input is another log", hash, c.Anchor.Hash)
+	}
+	s.report.Anchor = "proved"
+	return nil
+}

@@ -1,0 +1,200 @@
+package recovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/tidemark-streams/tidemark/internal/kafka"
+	"github.com/tidemark-streams/tidemark/internal/record"
+	"github.com/tidemark-streams/tidemark/internal/store"
+)
+
+// replayBytes is the size of one fetch of a replay. Three are in memory at a time (kafka.ReadAhead).
+const replayBytes = 8 << 20
+
+// deletedError says that the log start has moved past where a replay stood: what it has built may hold keys whose
+// tombstones are gone (S24).
+type deletedError struct{ position, start int64 }
+
+func (e *deletedError) Error() string {
+	return fmt.Sprintf("log start %d > position %d of the replay: what lies between was deleted", e.start, e.position)
+}
+
+// applier puts replayed updates into a store.
+type applier interface {
+	put(hash uint64, key, value []byte) error
+	remove(hash uint64, key []byte) error
+}
+
+// bulk fills a store that is proved from its entries afterwards.
+type bulk struct{ *store.Memory }
+
+func (b bulk) put(hash uint64, key, value []byte) error { b.Set(hash, key, value); return nil }
+func (b bulk) remove(hash uint64, key []byte) error     { b.Unset(hash, key); return nil }
+
+// onto changes a live base and carries its running digest along, so that the proof costs nothing (I7, R25).
+type onto struct {
+	*Live
+	scratch []byte
+}
+
+func (o *onto) digest(key, value []byte) record.Digest {
+	o.scratch = append(append(o.scratch[:0], key...), value...)
+	return record.EntryDigest(o.scratch, len(key))
+}
+
+// change tells who keeps an index, and returns the digest of the old entry.
+func (o *onto) change(hash uint64, key, value []byte) (old record.Digest, existed bool, err error) {
+	was, existed := o.Store.Get(hash, key)
+	if existed {
+		old = o.digest(key, was)
+		was = notNil(was)
+	}
+	if o.Changed != nil {
+		err = o.Changed(hash, key, was, value)
+	}
+	return old, existed, err
+}
+
+func (o *onto) put(hash uint64, key, value []byte) error {
+	old, _, err := o.change(hash, key, notNil(value))
+	if err == nil {
+		o.Store.Put(hash, key, value, o.digest(key, value).Sub(old))
+	}
+	return err
+}
+
+func (o *onto) remove(hash uint64, key []byte) error {
+	old, existed, err := o.change(hash, key, nil)
+	if err == nil && existed {
+		o.Store.Delete(hash, key, record.Digest{}.Sub(old))
+	}
+	return err
+}
+
+// notNil keeps an entry with an empty value apart from no entry.
+func notNil(value []byte) []byte {
+	if value == nil {
+		return []byte{}
+	}
+	return value
+}
+
+// replayer is one replay from a position to the fence record at F.
+type replayer struct {
+	*ledger
+	to      applier
+	fenceAt int64
+	fenceID record.FenceID
+	reached int64 // every record below it has been applied
+	done    bool  // our fence record was delivered
+	records record.Count
+	bytes   record.Bytes
+}
+
+// run reads until our own fence record is delivered; each is called after every fetch.
+func (p *replayer) run(ctx context.Context, each func(kafka.Offsets)) error {
+	ahead := kafka.NewReadAhead(p.c.log, p.reached, replayBytes, fetchWait)
+	defer ahead.Stop()
+	for !p.done {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case read := <-ahead.Reads():
+			if read.Err != nil {
+				ahead.Stop()
+				return p.explain(ctx, read.Err)
+			}
+			if err := p.take(read.Fetched); err != nil {
+				return err
+			}
+			each(read.Offsets)
+		}
+	}
+	return nil
+}
+
+// explain tells a log start that has moved from any other loss.
+func (p *replayer) explain(ctx context.Context, err error) error {
+	if kafka.ClassOf(err) != kafka.ClassLost {
+		return err
+	}
+	if o, failed := p.c.log.Offsets(ctx); failed == nil && o.Start > p.reached {
+		return &deletedError{position: p.reached, start: o.Start}
+	}
+	return err
+}
+
+// take applies one fetch.
+func (p *replayer) take(f kafka.Fetched) error {
+	p.bytes += record.Bytes(f.Bytes)
+	for i := range f.Records {
+		r := &f.Records[i]
+		if err := p.c.inOrder(r, p.reached, f.Stable); err != nil {
+			return err
+		}
+		if r.Offset > p.fenceAt {
+			return p.superseded(r.Offset)
+		}
+		if err := p.apply(r); err != nil || p.done {
+			return err
+		}
+		p.reached = r.Offset + 1
+	}
+	if f.Next > p.fenceAt {
+		return p.superseded(f.Next)
+	}
+	p.reached = f.Next
+	return nil
+}
+
+var errSuperseded = errors.New("our fence record was replaced by a newer owner's")
+
+func (p *replayer) superseded(at int64) error {
+	return p.c.fail(kafka.ClassFenced, "replay", at, "", "%w: it was acknowledged at offset %d and is not there", errSuperseded, p.fenceAt)
+}
+
+// apply takes one record: updates overwrite, tombstones delete, commit and fence records are checked.
+func (p *replayer) apply(r *kafka.Record) error {
+	p.records++
+	kind, ok := record.KindOf(r.Key)
+	switch {
+	case ok && kind == record.KindEntry:
+		p.passed(r.Offset)
+		p.updates++
+		return p.update(r)
+	case ok && kind == record.KindCommit:
+		return p.passCommit(r)
+	case ok && kind == record.KindFence:
+		if err := p.passFence(r); err != nil {
+			return err
+		}
+		if p.done = r.Offset == p.fenceAt; p.done {
+			p.reached = r.Offset + 1
+			if p.fence != p.fenceID {
+				return p.superseded(r.Offset)
+			}
+		}
+		return nil
+	}
+	return p.c.unknownKind(r)
+}
+
+func (p *replayer) update(r *kafka.Record) error {
+	if len(r.Key) > record.MaxKeyBytes || len(r.Value) > store.MaxValueBytes {
+		return p.c.fail(kafka.ClassPermanent, "replay", r.Offset, "", "key of %d and value of %d bytes, limits %d and %d",
+			len(r.Key), len(r.Value), record.MaxKeyBytes, store.MaxValueBytes)
+	}
+	hash := record.Hash(r.Key)
+	var err error
+	if r.Value == nil {
+		err = p.to.remove(hash, r.Key)
+	} else {
+		err = p.to.put(hash, r.Key, r.Value)
+	}
+	if err != nil {
+		return p.c.fail(kafka.ClassCorrupt, "replay", r.Offset, "", "%w", err)
+	}
+	return nil
+}

@@ -1,0 +1,203 @@
+package recovery
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/tidemark-streams/tidemark/internal/kafka"
+	"github.com/tidemark-streams/tidemark/internal/record"
+	"github.com/tidemark-streams/tidemark/internal/store"
+)
+
+// maxRounds bounds the attempts of one recovery. Each round but those that follow a moving log start uses up an image;
+// a log start that moves this often under a replay is an operator's to explain.
+const maxRounds = 100
+
+// listImages lists what the state may be made of: checkpoint files and the live base.
+func (s *sequence) listImages() error {
+	if s.Live != nil {
+		s.images = append(s.images, Image{Name: "the live base", Identity: s.Identity, Position: s.Live.Position,
+			TimeMS: s.Live.TimeMS, Commit: s.Live.Commit, Live: true})
+	}
+	if s.Checkpoints == nil {
+		return nil
+	}
+	files, err := s.Checkpoints.List()
+	if err != nil {
+		// They are never needed (I6).
+		s.warn("checkpoints are not readable: %v", err)
+		return nil
+	}
+	s.images = append(s.images, files...)
+	return nil
+}
+
+// plan chooses what to load.
+func (s *sequence) plan(context.Context) error {
+	s.choice = choose(s.end, s.images)
+	if s.choice.lost != nil {
+		return s.fail(kafka.ClassLost, "plan", s.end.lastAt, "restore the changelog, or tidemark run --accept-loss", "%w", s.choice.lost)
+	}
+	s.source = nil
+	if s.choice.use >= 0 {
+		img := s.images[s.choice.use]
+		s.source = &img
+	}
+	if s.report.Why == "" || s.source != nil {
+		s.report.Why = s.choice.why
+	}
+	return nil
+}
+
+// setAside takes what the plan refused out of the way, with its reason.
+func (s *sequence) setAside(context.Context) error {
+	for i, at := range s.choice.at {
+		s.putAside(&s.images[at], s.choice.aside[i])
+	}
+	kept := s.images[:0]
+	for i := range s.images {
+		if !slices.Contains(s.choice.at, i) {
+			kept = append(kept, s.images[i])
+		}
+	}
+	s.images = kept
+	return nil
+}
+
+func (s *sequence) putAside(img *Image, a Aside) {
+	s.report.Aside = append(s.report.Aside, a)
+	if img.Live || a.Kept {
+		return
+	}
+	if err := s.Checkpoints.SetAside(img.Name, a.Reason); err != nil {
+		s.warn("%s could not be set aside: %v", img.Name, err)
+	}
+}
+
+// load makes the store that the replay goes on from: the live base, a checkpoint, or an empty one, never an old one to
+// replay everything onto (I6).
+func (s *sequence) load(ctx context.Context) (err error) {
+	s.report.From, s.report.Checkpoint = "full replay", ""
+	switch {
+	case s.source == nil:
+		s.store = store.NewMemory(s.end.last.Live)
+	case s.source.Live:
+		s.report.From = "live base"
+		s.store = s.Live.Store
+	default:
+		s.report.From, s.report.Checkpoint = "checkpoint", s.source.Name
+		if s.store, err = s.Checkpoints.Load(ctx, s.source.Name); err != nil {
+			s.store = nil
+			return &badImageError{err}
+		}
+		s.report.Loaded += s.store.Live()
+	}
+	return nil
+}
+
+// badImageError is the failure of a load: the next older image is tried.
+type badImageError struct{ err error }
+
+func (e *badImageError) Error() string { return e.err.Error() }
+func (e *badImageError) Unwrap() error { return e.err }
+
+// replay goes from the image's position to F.
+func (s *sequence) replay(ctx context.Context) error {
+	from, commit := s.end.start, (*record.Commit)(nil)
+	var to applier = bulk{s.store}
+	if s.source != nil {
+		from, commit = int64(s.source.Position), s.source.Commit
+		if s.source.Live {
+			to = &onto{Live: s.Live}
+		}
+	}
+	p := &replayer{ledger: newLedger(&s.changelog, from, commit), to: to, fenceAt: s.end.fenceAt, fenceID: s.fenceID, reached: from}
+	err := p.run(ctx, func(o kafka.Offsets) {
+		waiting := int64(-1)
+		if p.reached >= o.Stable && !p.done {
+			waiting = o.Stable
+		}
+		s.progress(p, from, waiting)
+	})
+	s.report.Records += p.records
+	s.report.Bytes += p.bytes
+	switch {
+	case err == nil:
+		err = s.sameEnd(p)
+	case ctx.Err() != nil && (s.source == nil || !s.source.Live) && s.Partial != nil:
+		s.Partial(s.partial(p))
+	}
+	s.position = record.ChangelogPosition(p.reached)
+	return err
+}
+
+// partial describes what an interrupted replay has built. It begins at the last boundary passed, and was as young as the
+// fence record when this replay began.
+func (s *sequence) partial(p *replayer) Partial {
+	part := Partial{Store: s.store, Position: record.ChangelogPosition(p.boundary), Reached: record.ChangelogPosition(p.reached), TimeMS: s.end.fenceMS}
+	if p.known {
+		part.Commit = p.last.Clone()
+	}
+	return part
+}
+
+// sameEnd checks that the replay ended at the very commit record that the tail read had found.
+func (s *sequence) sameEnd(p *replayer) error {
+	last := &s.end
+	if !p.known || p.last.Number != last.last.Number || p.last.Birth != last.last.Birth || p.lastAt >= 0 && p.lastAt != last.lastAt {
+		return s.fail(kafka.ClassCorrupt, "replay", p.lastAt, "",
+			"the replay ends with commit %d of birth %v at offset %d, the tail read found commit %d of birth %v at offset %d",
+			p.last.Number, p.last.Birth, p.lastAt, last.last.Number, last.last.Birth, last.lastAt)
+	}
+	return nil
+}
+
+// giveUp decides what a failed attempt leaves to try; it returns the error that ends the recovery, nil to plan again.
+func (s *sequence) giveUp(ctx context.Context, failed error, round int) error {
+	used := s.source
+	if used == nil || !used.Live {
+		s.closeStore()
+	}
+	s.store = nil
+	var bad *badImageError
+	var deleted *deletedError
+	switch {
+	case round >= maxRounds:
+		return s.fail(kafka.ClassTransient, "recover", -1, "", "still not recovered after %d attempts: %w", round, failed)
+	case errors.As(failed, &bad) && ctx.Err() == nil:
+		s.dropImage(used, failed.Error(), s.Checkpoints.Leave(bad.err))
+	case errors.As(failed, &deleted):
+		s.end.start = deleted.start
+		s.report.Why = deleted.Error()
+	case kafka.ClassOf(failed) != kafka.ClassCorrupt:
+		return failed
+	case used == nil:
+		return s.final(failed)
+	case used.Live:
+		s.dropImage(used, failed.Error(), false)
+	default:
+		// A checkpoint that leads to another state than the changelog's is not to be explained by its age or by
+		// damage, so no other one is trusted either (I7).
+		s.dropImage(used, failed.Error(), false)
+		s.images = nil
+		s.report.Why = used.Name + ": " + failed.Error()
+	}
+	return nil
+}
+
+// final makes the failure of a full replay a stop: there is nothing left that could be tried.
+func (s *sequence) final(failed error) error {
+	var e *kafka.Error
+	if errors.As(failed, &e) {
+		stop := *e
+		stop.Class = kafka.ClassPermanent
+		return &stop
+	}
+	return failed
+}
+
+func (s *sequence) dropImage(img *Image, reason string, keep bool) {
+	s.images = slices.DeleteFunc(s.images, func(o Image) bool { return o.Name == img.Name })
+	s.putAside(img, Aside{Name: img.Name, Reason: reason, Kept: keep})
+}
