@@ -161,7 +161,6 @@ var (
 	errProducerEpoch = errors.New("INVALID_PRODUCER_EPOCH")
 	errFenced        = errors.New("PRODUCER_FENCED")
 	errMember        = errors.New("UNKNOWN_MEMBER_ID")
-	errUsedAfter     = errors.New("writer used after an error: only Close may follow (I8)")
 	errNotFenced     = errors.New("writer used before its fence")
 )
 

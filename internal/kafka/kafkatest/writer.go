@@ -162,7 +162,7 @@ func (w *writer) Fence(ctx context.Context) (kafka.Producer, error) {
 func (w *writer) usable(op string, stale error) (*producer, error) {
 	switch {
 	case w.broken:
-		return nil, fail(kafka.ClassPermanent, op, "", 0, -1, errUsedAfter)
+		return nil, fail(kafka.ClassPermanent, op, "", 0, -1, kafka.ErrAbandoned)
 	case !w.fenced:
 		return nil, fail(kafka.ClassPermanent, op, "", 0, -1, errNotFenced)
 	}
