@@ -14,10 +14,15 @@ const t0 = 1704067200000 // 2024-01-01T00:00:00Z
 // expected is the outcome of a small input: device a has a due window of three readings and an open one, device b an open
 // window, one reading is late, one record is refused.
 func expected() *Expected {
-	config := &oracle.Config{Key: []string{"device"}, Values: []string{"value"}, Time: oracle.TimeField{Name: "ts", Unit: "ms"},
-		MaxAhead: oracle.DefaultMaxAhead, Min: oracle.DefaultMin, Depth: oracle.DefaultDepth, Names: oracle.DefaultNames,
-		Partitioner: "murmur2", Partitions: 1, Aggregations: []oracle.Aggregation{
-			{Name: "minute", Size: 60_000, Functions: []string{"count", "sum", "min", "max", "mean"}}}}
+	config := oracle.Defaults()
+	config.Key, config.Values, config.Time = []string{"device"}, []string{"value"}, oracle.TimeField{Name: "ts", Unit: "ms"}
+	config.Partitions = 1
+	config.Aggregations = []oracle.Aggregation{
+		{Name: "minute", Size: 60_000, Functions: []string{"count", "sum", "min", "max", "mean"}}}
+	return Expect(&config, [][]oracle.Message{inputOfExpected()})
+}
+
+func inputOfExpected() []oracle.Message {
 	var messages []oracle.Message
 	for i, r := range []struct {
 		device string
@@ -27,7 +32,7 @@ func expected() *Expected {
 		messages = append(messages, oracle.Message{Record: oracle.Record{Offset: int64(i), Timestamp: t0 + 200_000, Key: []byte(r.device),
 			Value: fmt.Appendf(nil, `{"device":%q,"ts":%d,"value":%v}`, r.device, t0+r.at, r.value)}})
 	}
-	return Expect(config, [][]oracle.Message{messages})
+	return messages
 }
 
 // perfect is what a tidemark without fault shows of the input above.

@@ -201,7 +201,7 @@ func (j *Job) Prove(ctx context.Context, reader *oracle.Reader) (*Sight, error) 
 // same says in what two looks at a job differ.
 func (s *Sight) same(o *Sight) error {
 	if !bytes.Equal(s.Dump, o.Dump) {
-		return fmt.Errorf("the state dump has changed: %d lines, then %d", len(s.State), len(o.State))
+		return fmt.Errorf("state dump changed: %d lines, then %d", len(s.State), len(o.State))
 	}
 	for _, part := range []struct {
 		name string
@@ -209,7 +209,7 @@ func (s *Sight) same(o *Sight) error {
 	}{{"live entries", s.Live, o.Live}, {"results", s.Results, o.Results}, {"late topic", s.Late, o.Late},
 		{"dead letter topic", s.Dead, o.Dead}, {"counters", s.Counters, o.Counters}} {
 		if !reflect.DeepEqual(part.a, part.b) {
-			return fmt.Errorf("the %s has changed: %d, then %d", part.name, reflect.ValueOf(part.a).Len(), reflect.ValueOf(part.b).Len())
+			return fmt.Errorf("%s changed: %d, then %d", part.name, reflect.ValueOf(part.a).Len(), reflect.ValueOf(part.b).Len())
 		}
 	}
 	return nil

@@ -28,6 +28,11 @@ type Config struct {
 	Aggregations  []Aggregation
 }
 
+// Defaults is a Config with the defaults of design section 9; fields, partitions and aggregations are empty.
+func Defaults() Config {
+	return Config{MaxAhead: DefaultMaxAhead, Min: DefaultMin, Depth: DefaultDepth, Names: DefaultNames, Partitioner: "murmur2"}
+}
+
 // TimeField names the field with the event time and its unit: s, ms, us, ns or rfc3339.
 type TimeField struct {
 	Name string

@@ -10,9 +10,10 @@ const t0 = 1704067200000
 
 // job is the default job of the recipes: tumbling 60 s, one partition.
 func job(grace int64) *Config {
-	return &Config{Key: []string{"device"}, Values: []string{"value"}, Time: TimeField{Name: "ts", Unit: "ms"},
-		MaxAhead: DefaultMaxAhead, Min: DefaultMin, Depth: DefaultDepth, Names: DefaultNames, Partitioner: "murmur2", Partitions: 1,
-		Aggregations: []Aggregation{{Name: "minute", Size: 60_000, Grace: grace}}}
+	c := Defaults()
+	c.Key, c.Values, c.Time, c.Partitions = []string{"device"}, []string{"value"}, TimeField{Name: "ts", Unit: "ms"}, 1
+	c.Aggregations = []Aggregation{{Name: "minute", Size: 60_000, Grace: grace}}
+	return &c
 }
 
 // input makes records with rising offsets; the record timestamp is the event time unless said otherwise.

@@ -108,7 +108,7 @@ func (r *Reader) Ends(ctx context.Context, topic string) ([]int64, error) {
 // GroupOffsets returns the committed offsets of a group on a topic by partition; -1 for none.
 func (r *Reader) GroupOffsets(ctx context.Context, group, topic string, partitions int) ([]int64, error) {
 	all, err := r.admin.FetchOffsets(ctx, group)
-	if err != nil {
+	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
 		return nil, fmt.Errorf("offsets of group %s: %w", group, err)
 	}
 	out := make([]int64, partitions)

@@ -40,10 +40,10 @@ func compareTruth(t *testing.T, set Set) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := Config{Key: []string{"device", "metric"}, Values: []string{"value"},
-		Time: TimeField{Name: "ts", Unit: TimeUnit(lines[0])}, MaxAhead: DefaultMaxAhead, Min: DefaultMin, Depth: DefaultDepth, Names: DefaultNames,
-		Partitioner: "unchecked", Partitions: 1,
-		Aggregations: []Aggregation{{Name: "hourly", Size: time.Hour.Milliseconds(), Grace: 1_000_000 * time.Hour.Milliseconds()}}}
+	c := Defaults()
+	c.Key, c.Values, c.Time = []string{"device", "metric"}, []string{"value"}, TimeField{Name: "ts", Unit: TimeUnit(lines[0])}
+	c.Partitioner, c.Partitions = "unchecked", 1
+	c.Aggregations = []Aggregation{{Name: "hourly", Size: time.Hour.Milliseconds(), Grace: 1_000_000 * time.Hour.Milliseconds()}}
 	now := time.Now().UnixMilli()
 	records := make([]Record, len(lines))
 	for i, line := range lines {

@@ -1,0 +1,86 @@
+package proof
+
+import (
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/tidemark-streams/tidemark/internal/proof/oracle"
+)
+
+// Fleet is a simulated fleet of devices whose readings hold everything that a job must get right: readings out of
+// order, late ones, bad ones of many kinds, and values that a plain loop of additions gets wrong. The same seed gives the
+// same lines.
+type Fleet struct {
+	random  *rand.Rand
+	devices int
+	sent    int64
+}
+
+// NewFleet makes a fleet.
+func NewFleet(seed uint64, devices int) *Fleet {
+	return &Fleet{random: rand.New(rand.NewPCG(seed, 1)), devices: devices}
+}
+
+// The fleet's clock: event time begins in the past, and each line is one step later than the one before.
+const (
+	fleetStart  = 1704067200000 // 2024-01-01T00:00:00Z
+	fleetStep   = 10            // ms
+	fleetJitter = 3000          // ms: readings are up to so much out of order
+	fleetDelay  = 60_000        // ms: the late ones
+)
+
+// FleetConfig is a job over a fleet: short windows that close while the fleet runs, and long ones that stay open.
+func FleetConfig(partitions int32) oracle.Config {
+	c := oracle.Defaults()
+	c.Key, c.Values, c.Time = []string{"device"}, []string{"value"}, oracle.TimeField{Name: "ts", Unit: "ms"}
+	c.Partitions = partitions
+	all := []string{"count", "sum", "min", "max", "mean"}
+	c.Aggregations = []oracle.Aggregation{
+		{Name: "short", Size: 10_000, Grace: 5000, Functions: all},
+		{Name: "long", Size: 3_600_000, Offset: 60_000, Functions: all},
+	}
+	return c
+}
+
+// Next returns the next line. A fleet never ends.
+func (f *Fleet) Next() []byte {
+	f.sent++
+	device := fmt.Sprintf("d%02d", f.random.IntN(f.devices))
+	at := fleetStart + f.sent*fleetStep - f.random.Int64N(fleetJitter)
+	switch f.random.IntN(100) {
+	case 0:
+		at -= fleetDelay
+	case 1:
+		return f.bad(device, at)
+	}
+	return fmt.Appendf(nil, `{"device":%q,"ts":%d,"value":%s,"n":%d}`, device, at, f.value(), f.sent)
+}
+
+func (f *Fleet) value() string {
+	switch f.random.IntN(10) {
+	case 0:
+		return "1e16"
+	case 1:
+		return "-1e16"
+	case 2:
+		return "-0"
+	}
+	return fmt.Sprintf("%d.%d", f.random.IntN(200)-100, f.random.IntN(100))
+}
+
+// bad returns a line that is no reading; its device can be read all the same, so that it has a record key.
+func (f *Fleet) bad(device string, at int64) []byte {
+	forms := []string{
+		`{"device":%q,"ts":%d,"value":null}`,
+		`{"device":%q,"ts":%d}`,
+		`{"device":%q,"ts":%d,"value":"NaN"}`,
+		`{"device":%q,"ts":%d,"value":true}`,
+		`{"device":%q,"ts":%d,"value":1e400}`,
+		`{"device":%q,"ts":%d0000,"value":1}`, // 50,000 years from now
+		`{"device":%q,"ts":-%d,"value":1}`,
+		`{"device":%q,"ts":"%d","value":1}`,
+		`{"device":%q,"ts":%d,"value":1,"value":2}`,
+		`{"device":%q,"ts":%d,"value":1,"x":{"y":[{"y":1,"y":2}]}}`,
+	}
+	return fmt.Appendf(nil, forms[f.random.IntN(len(forms))], device, at)
+}
