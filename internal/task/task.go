@@ -174,10 +174,14 @@ func (t *Task) PassMarkers(next record.InputPosition) {
 	}
 }
 
-// SetRetention notes a delete.retention.ms of the changelog; the smallest ever seen is kept in the commit record.
-func (t *Task) SetRetention(ms int64) {
-	if m := &t.view.open.meta; ms > 0 && (m.MinRetention == 0 || ms < m.MinRetention) {
-		m.MinRetention = ms
+// Fenced tells the task which fence its next commits are written under, and the changelog's present
+// delete.retention.ms; the smallest ever seen is kept in the commit record. It is called after New and Resume, before
+// the first Begin.
+func (t *Task) Fenced(fence record.FenceID, retentionMS int64) {
+	m := &t.view.open.meta
+	m.Fence = fence
+	if retentionMS > 0 && (m.MinRetention == 0 || retentionMS < m.MinRetention) {
+		m.MinRetention = retentionMS
 	}
 }
 
@@ -206,6 +210,9 @@ func (t *Task) Committed() *record.Commit { return t.committed }
 
 // Base is the committed state; between merges it does not change.
 func (t *Task) Base() Base { return t.view.base }
+
+// Processor is the logic the task was made with.
+func (t *Task) Processor() Processor { return t.view.proc }
 
 // Waiting is the number of due windows that are not yet emitted.
 func (t *Task) Waiting() int { return t.view.due.waiting }

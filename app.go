@@ -1,0 +1,334 @@
+package tidemark
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/tidemark-streams/tidemark/internal/kafka"
+)
+
+// The timeouts of section 5, in the order in which they must grow.
+const (
+	heartbeat = 500 * time.Millisecond
+	session   = 6 * time.Second
+	watchdog  = 20 * time.Second // an effect that is not answered by then is given up
+
+	firstBackoff = 100 * time.Millisecond
+	maxBackoff   = 30 * time.Second
+	firstContact = 30 * time.Second // with no broker at all by then, Run gives up
+)
+
+// ErrUnreachable is returned by Run when no broker answered within 30 seconds of its start. A running App never ends
+// because brokers are away.
+var ErrUnreachable = errors.New("no broker answered")
+
+// ErrDirectory is returned by Run when the state directory cannot be used.
+var ErrDirectory = errors.New("state directory")
+
+// App runs one job in this process: the tasks that the group assigns to it. Make it with New, run it with Run, once.
+type App struct {
+	options Options
+	log     *slog.Logger
+	dir     *stateDir
+	admin   kafka.Admin
+	group   kafka.Group
+	topics  *topics
+	offsets *offsetSetter
+	joinMS  float64 // from the start of Run to the first assignment
+
+	mu      sync.Mutex
+	runners map[int32]*runner
+	ended   chan ended // runners that are gone
+	idle    chan int32 // partitions that have nothing left to do
+	targets map[int32]int64
+	loading chan struct{} // bounds parallel recoveries (I13)
+}
+
+// ended tells that a runner is gone and why; nil after a stop that was asked for.
+type ended struct {
+	partition int32
+	err       error
+}
+
+// New checks the options. It touches neither disk nor network.
+func New(options Options) (*App, error) {
+	if options.Log == nil {
+		options.Log = slog.New(slog.DiscardHandler)
+	}
+	if options.Commit.MaxRecords < 4 || options.Commit.MaxBytes < 1024 || options.Commit.Interval < 0 {
+		return nil, fmt.Errorf("commit limits %+v are too small: at least 4 records and 1024 bytes", options.Commit)
+	}
+	if options.Job == "" || options.Input == "" || options.Changelog.Topic == "" || options.DeadLetter == "" ||
+		options.StateDir == "" || options.Processor == nil || options.Cluster == nil {
+		return nil, errors.New("job, input, changelog, dead letter topic, state directory, processor and cluster must be given")
+	}
+	return &App{options: options, log: options.Log, runners: map[int32]*runner{}, ended: make(chan ended), idle: make(chan int32),
+		loading: make(chan struct{}, maxLoads)}, nil
+}
+
+// maxLoads is how many tasks of one process load or replay at the same time.
+const maxLoads = 4
+
+// Run runs the job until the context ends, which is a clean stop: open batches are committed, checkpoints that are due
+// are written, the seat in the group is kept or given up as the options say. With UntilIdle it also returns when all
+// input that was there at its start is committed and nothing due is left. An error says what stopped the job.
+func (a *App) Run(ctx context.Context) (err error) {
+	var notes []string
+	if a.dir, notes, err = openStateDir(a.options.StateDir); err != nil {
+		return errors.Join(ErrDirectory, err)
+	}
+	defer func() { err = errors.Join(err, a.dir.close()) }()
+	for _, note := range notes {
+		a.log.Warn(note)
+	}
+	if a.admin, err = a.options.Cluster.Admin(); err != nil {
+		return err
+	}
+	defer a.admin.Close()
+	if err := a.firstContact(ctx); err != nil || ctx.Err() != nil {
+		return err
+	}
+	if a.options.UntilIdle {
+		if a.targets, err = a.highWatermarks(ctx); err != nil {
+			return err
+		}
+	}
+	if err := a.join(); err != nil {
+		return err
+	}
+	a.offsets = startOffsetSetter(a.group, a.log)
+	err = a.supervise(ctx)
+	a.offsets.close()
+	a.quit()
+	return err
+}
+
+// firstContact waits for a broker and for the input topic. Brokers that stay away for 30 s end the wait; a missing
+// topic is waited for as long as it takes, unless UntilIdle (S82).
+func (a *App) firstContact(ctx context.Context) error {
+	started := time.Now()
+	pause := firstBackoff
+	for {
+		t, err := a.prepareTopics(ctx, a.admin)
+		var missing *missingInput
+		switch {
+		case err == nil:
+			a.topics = t
+			return nil
+		case ctx.Err() != nil:
+			return nil
+		case errors.As(err, &missing):
+			if a.options.UntilIdle {
+				return &kafka.Error{Class: kafka.ClassPermanent, Op: "start", Offset: -1, Err: err}
+			}
+			a.log.Warn("waiting for the input topic", "topic", missing.topic)
+		case kafka.ClassOf(err) != kafka.ClassTransient:
+			return err
+		case time.Since(started) > firstContact:
+			return fmt.Errorf("%w within %s: %w", ErrUnreachable, firstContact, err)
+		}
+		if !wait(ctx, pause) {
+			return nil
+		}
+		pause = min(2*pause, 2*time.Second)
+	}
+}
+
+// highWatermarks takes the end of every input partition, the mark up to which UntilIdle works (I5, V8).
+func (a *App) highWatermarks(ctx context.Context) (map[int32]int64, error) {
+	targets := map[int32]int64{}
+	for p := range a.topics.identity.Input.Partitions {
+		log, err := a.options.Cluster.Log(a.options.Input, p)
+		if err != nil {
+			return nil, err
+		}
+		offsets, err := log.Offsets(ctx)
+		log.Close()
+		if err != nil {
+			return nil, err
+		}
+		targets[p] = offsets.HighWatermark
+	}
+	return targets, nil
+}
+
+// join takes a seat in the group: the old one when the directory has an identity that outlives the process, else a new
+// one after the old one is evicted (section 5, Membership).
+func (a *App) join() (err error) {
+	a.group, err = a.options.Cluster.Group(kafka.GroupOptions{
+		Group: a.options.Job, Topic: a.options.Input, Instance: a.dir.instance, Evict: a.dir.identity.Member,
+		Session: session, Heartbeat: heartbeat,
+		Joined: func(id string) {
+			if err := a.dir.setMember(id); err != nil {
+				a.log.Warn("member id not written down: after a crash the next start waits for the session to end", "error", err)
+			}
+		},
+	})
+	return err
+}
+
+// supervise starts and stops tasks as the group assigns them, until the context ends, everything is idle, or a task
+// has stopped for good.
+func (a *App) supervise(ctx context.Context) error {
+	idle := newIdleness(a)
+	joining := now()
+	var failed error
+	for {
+		select {
+		case <-ctx.Done():
+			return errors.Join(failed, a.stopAll(stopClean))
+		case assigned, ok := <-a.group.Assignments():
+			if !ok {
+				return errors.Join(failed, errors.New("the group has closed"), a.stopAll(stopNow))
+			}
+			if a.joinMS == 0 {
+				a.joinMS = milliseconds(now() - joining)
+			}
+			a.assign(ctx, assigned)
+			idle.assigned(assigned)
+		case p := <-a.idle:
+			idle.own(p)
+		case e := <-a.ended:
+			a.forget(e)
+			if e.err != nil {
+				failed = errors.Join(failed, e.err)
+				a.log.Error("task stopped", "partition", e.partition, "error", e.err)
+			}
+		case <-idle.poll():
+			idle.others(ctx)
+		}
+		if failed != nil && (a.options.UntilIdle || a.running() == 0) {
+			return errors.Join(failed, a.stopAll(stopClean))
+		}
+		if a.options.UntilIdle && idle.reached() {
+			return a.stopAll(stopCheckpoint)
+		}
+	}
+}
+
+// assign starts the tasks that are new in the list and stops those that are not in it any more; the others go on
+// undisturbed.
+func (a *App) assign(ctx context.Context, partitions []int32) {
+	wanted := map[int32]bool{}
+	for _, p := range partitions {
+		wanted[p] = true
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for p, r := range a.runners {
+		if !wanted[p] {
+			r.stop(stopRevoked)
+		}
+	}
+	for _, p := range partitions {
+		if r := a.runners[p]; r == nil {
+			a.start(ctx, p)
+		} else if r.stopping() {
+			r.again = true // assigned again before the old life ended: forget starts the next one
+		}
+	}
+	a.log.Info("assigned", "partitions", partitions)
+}
+
+func (a *App) start(ctx context.Context, partition int32) {
+	r := newRunner(a, partition)
+	a.runners[partition] = r
+	go func() {
+		err := r.run(context.WithoutCancel(ctx))
+		a.ended <- ended{partition, err}
+	}()
+}
+
+// forget takes a runner off the list, and starts its next life where the partition has come back meanwhile.
+func (a *App) forget(e ended) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	r := a.runners[e.partition]
+	delete(a.runners, e.partition)
+	a.emit(Event{Partition: e.partition, Kind: EventClosed, Err: e.err})
+	if r != nil && r.again && e.err == nil {
+		a.start(context.Background(), e.partition)
+	}
+}
+
+func (a *App) running() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.runners)
+}
+
+// stopAll stops every task and waits until all are gone.
+func (a *App) stopAll(how stopKind) (failed error) {
+	a.mu.Lock()
+	left := len(a.runners)
+	for _, r := range a.runners {
+		r.again = false
+		r.stop(how)
+	}
+	a.mu.Unlock()
+	for left > 0 {
+		select {
+		case e := <-a.ended:
+			a.forget(e)
+			failed = errors.Join(failed, e.err)
+			left--
+		case <-a.idle:
+		}
+	}
+	return failed
+}
+
+// quit leaves the group for good or keeps the seat for a restart.
+func (a *App) quit() {
+	if !a.options.Leave && !a.options.UntilIdle {
+		a.group.Close()
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), session)
+	defer cancel()
+	if err := a.group.Leave(ctx); err != nil {
+		a.log.Warn("seat in the group not given up: it ends with the session", "error", err)
+	}
+}
+
+func (a *App) emit(e Event) {
+	if a.options.Progress != nil {
+		a.options.Progress(e)
+	}
+}
+
+// interval is the time between commits of one task that are not full: never below the configured one, and longer where
+// the instance as a whole would commit too often (R19).
+func (a *App) interval() time.Duration {
+	interval := a.options.Commit.Interval
+	if budget := a.options.Commit.MaxPerSecond; budget > 0 {
+		interval = max(interval, time.Duration(a.running())*time.Second/time.Duration(budget))
+	}
+	return interval
+}
+
+// hostname is the name of this machine for fence records.
+func hostname() string {
+	name, err := os.Hostname()
+	if err != nil {
+		return "unknown"
+	}
+	return name
+}
+
+// wait waits for d and tells whether the context is still alive.
+func wait(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}

@@ -1,0 +1,63 @@
+package tidemark
+
+import (
+	"context"
+	"slices"
+	"time"
+)
+
+// idleness finds out when all input that was there at the start has been committed by somebody (UntilIdle): own tasks
+// say so, for the partitions of others the group's offset is asked. A partition whose owner is gone is assigned to us
+// in the end.
+type idleness struct {
+	app    *App
+	mine   []int32
+	done   map[int32]bool
+	ticker *time.Ticker
+}
+
+const pollOthers = 200 * time.Millisecond
+
+func newIdleness(a *App) *idleness {
+	i := &idleness{app: a, done: map[int32]bool{}}
+	if a.options.UntilIdle {
+		i.ticker = time.NewTicker(pollOthers)
+	}
+	return i
+}
+
+// poll ticks when the group should be asked; never without UntilIdle.
+func (i *idleness) poll() <-chan time.Time {
+	if i.ticker == nil {
+		return nil
+	}
+	return i.ticker.C
+}
+
+func (i *idleness) assigned(partitions []int32) { i.mine = partitions }
+
+// own notes that one of our tasks has committed everything up to its target.
+func (i *idleness) own(partition int32) { i.done[partition] = true }
+
+// others asks the group for the partitions that are not ours.
+func (i *idleness) others(ctx context.Context) {
+	waiting := false
+	for p := range i.app.targets {
+		waiting = waiting || !i.done[p] && !slices.Contains(i.mine, p)
+	}
+	if !waiting || i.mine == nil {
+		return
+	}
+	offsets, err := i.app.group.Offsets(ctx)
+	if err != nil {
+		i.app.log.Warn("group offsets not read, asked again", "error", err)
+		return
+	}
+	for p, target := range i.app.targets {
+		if at, ok := offsets[p]; ok && !slices.Contains(i.mine, p) && int64(at.Next) >= target {
+			i.done[p] = true
+		}
+	}
+}
+
+func (i *idleness) reached() bool { return len(i.done) == len(i.app.targets) }

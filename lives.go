@@ -1,0 +1,239 @@
+package tidemark
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"os"
+	"time"
+
+	"github.com/tidemark-streams/tidemark/internal/kafka"
+	"github.com/tidemark-streams/tidemark/internal/record"
+	"github.com/tidemark-streams/tidemark/internal/recovery"
+	"github.com/tidemark-streams/tidemark/internal/store"
+	"github.com/tidemark-streams/tidemark/internal/task"
+)
+
+// held is what one life of a task leaves to the next: its base, exactly the state at the last commit known to have
+// succeeded (R25), and the task with its index over it.
+type held struct {
+	store     *store.Memory
+	task      *task.Task
+	committed *record.Commit
+	position  record.ChangelogPosition
+	timeMS    int64 // broker time at position; errors make it older
+}
+
+// Sizes of the input's reads: two are ahead of the one being folded.
+const (
+	inputBytes = 4 << 20
+	inputWait  = 500 * time.Millisecond
+)
+
+// release lets go of the base.
+func (r *runner) release() {
+	if r.held == nil {
+		return
+	}
+	if err := r.held.store.Close(); err != nil {
+		r.log.Warn("memory of the state not given back", "error", err)
+	}
+	r.held = nil
+}
+
+// recover runs the one recovery path and makes a life out of what it proved.
+func (r *runner) recover(ctx context.Context) (*life, error) {
+	started := now()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() { // a recovery is interrupted by any stop
+		select {
+		case <-r.stopped:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	select {
+	case r.app.loading <- struct{}{}:
+		defer func() { <-r.app.loading }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	r.app.emit(Event{Partition: r.partition, Kind: EventRecovering})
+	proc, err := r.processor()
+	if err != nil {
+		return nil, err
+	}
+	recovered, err := r.recovery(proc).Run(ctx)
+	if err != nil {
+		return nil, err
+	}
+	l := &life{r: r, recovered: recovered, started: started, settled: record.NoInput}
+	if err := l.open(proc); err != nil {
+		recovered.Writer.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// processor returns the Processor of the held task, or a new one.
+func (r *runner) processor() (Processor, error) {
+	if r.held != nil {
+		return r.held.task.Processor(), nil
+	}
+	a := r.app
+	return a.options.Processor(r.partition, a.topics.identity.Input.Partitions, a.topics.limits)
+}
+
+func (r *runner) recovery(proc Processor) *recovery.Recovery {
+	a := r.app
+	rec := &recovery.Recovery{
+		Cluster: a.options.Cluster, Job: a.options.Job, Partition: r.partition, Identity: a.topics.identity,
+		RetentionMS: a.topics.retention, TZData: a.options.TZData,
+		Host: hostname(), PID: int64(os.Getpid()), Version: a.options.Version,
+		Ask:         func(ctx context.Context) (bool, error) { return a.group.Ask(ctx, r.partition) },
+		GroupOffset: r.groupOffset,
+		Start:       r.startOffset,
+		Checkpoints: r.shelf(),
+		Random:      random,
+		Now:         now,
+		At: func(step recovery.Step) error {
+			return r.at(context.Background(), "recover."+string(step))
+		},
+		Progress: func(p recovery.Progress) {
+			a.emit(Event{Partition: r.partition, Kind: EventProgress, Progress: &p})
+		},
+	}
+	for _, g := range proc.Aggregations() {
+		rec.Aggregations = append(rec.Aggregations, record.AggregationState{Name: g.Name, Fingerprint: g.Fingerprint,
+			ClosedEnd: record.NoTime})
+	}
+	if h := r.held; h != nil {
+		rec.Live = &recovery.Live{Store: h.store, Position: h.position, TimeMS: h.timeMS, Commit: h.committed, Changed: h.task.Replayed}
+	}
+	return rec
+}
+
+func (r *runner) groupOffset(ctx context.Context) (kafka.GroupOffset, bool, error) {
+	offsets, err := r.app.group.Offsets(ctx)
+	offset, ok := offsets[r.partition]
+	return offset, ok, err
+}
+
+// startOffset resolves where a task that is born begins to read.
+func (r *runner) startOffset(ctx context.Context) (record.InputPosition, error) {
+	o := r.app.options
+	log, err := o.Cluster.Log(o.Input, r.partition)
+	if err != nil {
+		return record.NoInput, err
+	}
+	defer log.Close()
+	if !o.Start.Time.IsZero() {
+		at, err := log.OffsetAt(ctx, o.Start.Time.UnixMilli())
+		return record.InputPosition(at), err
+	}
+	offsets, err := log.Offsets(ctx)
+	if o.Start.Latest {
+		return record.InputPosition(offsets.HighWatermark), err
+	}
+	return record.InputPosition(offsets.Start), err
+}
+
+// at passes a named step to the crash tests.
+func (r *runner) at(ctx context.Context, step string) error {
+	if r.app.options.At == nil {
+		return nil
+	}
+	return r.app.options.At(ctx, r.partition, step)
+}
+
+// open makes the task out of what was recovered, or takes the held one up again, and starts reading and sending.
+func (l *life) open(proc Processor) (err error) {
+	r, rec := l.r, l.recovered
+	if r.held != nil && r.held.store == rec.Store {
+		err = r.held.task.Resume(rec.Commit)
+	} else {
+		r.release()
+		r.held, err = newHeld(rec, proc, r.app.taskOptions(r.partition))
+	}
+	if err != nil {
+		r.release()
+		return l.corrupt("take up state", err)
+	}
+	h := r.held
+	h.committed, h.position, h.timeMS = rec.Commit, rec.Position, l.brokerTime(time.Now())
+	l.task = h.task
+	l.task.Fenced(rec.Fence, r.app.topics.retention)
+	if l.log, err = r.app.options.Cluster.Log(r.app.options.Input, r.partition); err != nil {
+		return err
+	}
+	l.next = rec.Commit.Position
+	l.input = kafka.NewReadAhead(l.log, int64(rec.Commit.Position), inputBytes, inputWait)
+	l.sender = startSender(context.Background(), rec.Writer, r.app.sinks(r.partition), r.at)
+	l.saver = newSaver(l)
+	rec.Report.Phases.Join = r.app.joinMS
+	r.log.Info("recovered", "from", rec.Report.From, "why", rec.Report.Why, "commit", rec.Commit.Number, "live", rec.Commit.Live,
+		"replayed", rec.Report.Records, "ms", milliseconds(now()-l.started))
+	for _, warning := range rec.Report.Warnings {
+		r.log.Warn(warning)
+	}
+	r.app.emit(Event{Partition: r.partition, Kind: EventRecovered, Recovery: &rec.Report, Commit: rec.Commit, Waiting: l.task.Waiting()})
+	return nil
+}
+
+func newHeld(rec *recovery.Recovered, proc Processor, options task.Options) (*held, error) {
+	t, err := task.New(rec.Store, proc, rec.Commit, options)
+	return &held{store: rec.Store, task: t}, err
+}
+
+// brokerTime is the broker's time at a moment of this life by the rule of section 6: append time of our fence record
+// plus what has passed on the monotonic clock since it was delivered to us. The wall clock is not used (R13).
+func (l *life) brokerTime(at time.Time) int64 {
+	since := at.Sub(processStart) - l.recovered.FenceSeen
+	return l.recovered.FenceMS + since.Milliseconds()
+}
+
+// processStart is the origin of the monotonic clock.
+var processStart = time.Now()
+
+// now is the monotonic clock.
+func now() time.Duration { return time.Since(processStart) }
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// reportFirst tells of the first commit after a recovery: the end of the time from crash to work.
+func (l *life) reportFirst() {
+	report := &l.recovered.Report
+	if report.Phases.FirstCommit != 0 {
+		return
+	}
+	report.Phases.FirstCommit = milliseconds(now() - l.started)
+}
+
+// taskOptions are the limits of one task: the instance's budget of records is shared by its tasks, so that many busy
+// ones do not wait seconds for each other.
+func (a *App) taskOptions(partition int32) task.Options {
+	return task.Options{Job: a.options.Job, Partition: partition, MaxRecords: a.options.Commit.MaxRecords, MaxBytes: a.options.Commit.MaxBytes}
+}
+
+func (a *App) sinks(partition int32) sinkTopics {
+	to := func(name string) target {
+		for _, t := range append(a.topics.identity.Outputs, a.topics.identity.Changelog) {
+			if t.Name == name && t.Partitions > 0 {
+				return target{name, partition % t.Partitions}
+			}
+		}
+		return target{}
+	}
+	s := sinkTopics{changelog: to(a.options.Changelog.Topic), late: to(a.options.Late), dead: to(a.options.DeadLetter)}
+	for _, name := range a.options.Results {
+		s.results = append(s.results, to(name))
+	}
+	return s
+}
+
+func random() uint64 {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails: it would end the program
+	return binary.LittleEndian.Uint64(b[:])
+}

@@ -1,0 +1,127 @@
+package tidemark
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/tidemark-streams/tidemark/internal/kafka"
+	"github.com/tidemark-streams/tidemark/internal/record"
+	"github.com/tidemark-streams/tidemark/internal/recovery"
+	"github.com/tidemark-streams/tidemark/internal/task"
+)
+
+// The parts of the engine that a Processor deals with.
+type (
+	// Processor is the logic of a job; see task.Processor for its duties. It must be deterministic (I11).
+	Processor = task.Processor
+	// View is a task's state as the next record sees it.
+	View = task.View
+	// Input is one consumed record.
+	Input = task.Input
+	// Slot is the number of a dirty entry.
+	Slot = task.Slot
+	// Place is where an entry stands in time.
+	Place = task.Place
+	// Aggregation names one aggregation and the fingerprint of its meaning.
+	Aggregation = task.Aggregation
+	// RecoveryReport says what one recovery did, phase by phase.
+	RecoveryReport = recovery.Report
+)
+
+// Start says where a task that is born begins to read. It is asked once in a task's life.
+type Start struct {
+	Latest bool
+	Time   time.Time // zero: from the earliest record, unless Latest
+}
+
+// Changelog names the changelog topic and how it is made when it is missing.
+type Changelog struct {
+	Topic             string
+	ReplicationFactor int16 // 0: the broker's default
+	MinInsync         int   // 0: the broker's default
+}
+
+// Commit paces and bounds commits.
+type Commit struct {
+	Interval     time.Duration // a commit that is not full starts no earlier than this after the last one started
+	MaxRecords   int           // records of one commit
+	MaxBytes     int           // bytes of one commit
+	MaxPerSecond int           // commits of the whole instance; stretches the interval; 0 for no limit
+}
+
+// TopicDefaults says how missing topics are made. Only the embedded broker makes input and output topics.
+type TopicDefaults struct {
+	Create     bool  // make missing input and output topics
+	Partitions int32 // their partition count
+}
+
+// Options configure an App. All fields without a stated default are required.
+type Options struct {
+	Job     string
+	Cluster kafka.Cluster // where the topics are; Client makes one from broker addresses
+
+	Input      string
+	Start      Start
+	Results    []string // result topic of each aggregation, in the Processor's order
+	Late       string   // "": late readings are counted only
+	DeadLetter string
+	Changelog  Changelog
+	Topics     TopicDefaults
+
+	// Processor makes the Processor of one input partition. Limits tell what its records must not exceed.
+	Processor func(partition int32, partitions int32, limits Limits) (Processor, error)
+
+	StateDir   string
+	Commit     Commit
+	Checkpoint time.Duration // upper bound between the checkpoints of a task that commits
+	Leave      bool          // give the seat in the group up on a clean stop
+	UntilIdle  bool          // stop when all input that was there at the start is committed
+	TZData     string        // version of the time zone data in use, "" for none
+	Version    string        // of the program, for people
+
+	Log *slog.Logger // nil: discard
+	// Progress is called on a task's goroutine whenever something worth showing has happened; may be nil.
+	Progress func(Event)
+	// At is called before named steps of a task, for crash tests; may be nil. An error is treated like a failure of
+	// that step.
+	At func(ctx context.Context, partition int32, step string) error
+}
+
+// Limits are the sizes that the brokers accept: largest key plus value in bytes.
+type Limits struct {
+	Changelog  record.Bytes
+	Result     record.Bytes
+	Late       record.Bytes
+	DeadLetter record.Bytes
+}
+
+// Event tells what a task has just done.
+type Event struct {
+	Partition int32
+	Kind      EventKind
+	Recovery  *RecoveryReport    // EventRecovered
+	Progress  *recovery.Progress // EventProgress
+	Commit    *record.Commit     // EventCommitted, EventRecovered; not to be modified
+	Inputs    int                // EventCommitted: records consumed
+	Closed    int                // EventCommitted: windows closed
+	Waiting   int                // due windows not yet emitted
+	Bytes     record.Bytes       // EventCheckpoint: size of the file
+	Path      string             // EventCheckpoint
+	Took      time.Duration      // EventCommitted, EventCheckpoint
+	Err       error              // EventFailed
+}
+
+// EventKind is the kind of an Event.
+type EventKind uint8
+
+// The kinds of events.
+const (
+	EventRecovering EventKind = iota // the task has begun to recover
+	EventProgress                    // of a recovery
+	EventRecovered
+	EventCommitted
+	EventCheckpoint
+	EventFailed // the task goes through recovery or stops; Err says why
+	EventClosed // the task has been given up
+)

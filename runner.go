@@ -1,0 +1,393 @@
+package tidemark
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/tidemark-streams/tidemark/internal/kafka"
+	"github.com/tidemark-streams/tidemark/internal/record"
+	"github.com/tidemark-streams/tidemark/internal/recovery"
+	"github.com/tidemark-streams/tidemark/internal/task"
+)
+
+// runner owns one task for as long as the group assigns it: life after life, each beginning with a recovery and ending
+// with an error or a stop (I8). One goroutine, that of run, touches the task.
+type runner struct {
+	app       *App
+	partition int32
+	log       *slog.Logger
+	again     bool // guarded by App.mu: assigned again while stopping
+
+	once    sync.Once
+	stopped chan struct{}
+	how     stopKind // valid when stopped is closed
+
+	held    *held // what a life leaves to the next one; nil when there is nothing to trust
+	blame   blame
+	backoff time.Duration
+}
+
+// stopKind is how a task is stopped.
+type stopKind uint8
+
+const (
+	stopNow        stopKind = iota // let go of everything at once
+	stopRevoked                    // wait for the commit in flight, drop the open batch
+	stopClean                      // commit the open batch, write a checkpoint if one is due
+	stopCheckpoint                 // the same, and write a checkpoint of everything committed since the last one
+)
+
+// maxRepeats is how often an error that names a record, a panic or a failed assertion may come at one input position
+// before the task stops (I8).
+const maxRepeats = 3
+
+// blame counts errors that would come again and again at the same input position.
+type blame struct {
+	position record.InputPosition
+	count    int
+}
+
+func newRunner(app *App, partition int32) *runner {
+	return &runner{app: app, partition: partition, log: app.log.With("partition", partition), stopped: make(chan struct{}),
+		backoff: firstBackoff}
+}
+
+// stop asks the runner to end; the first call decides how. It does not wait.
+func (r *runner) stop(how stopKind) {
+	r.once.Do(func() {
+		r.how = how
+		close(r.stopped)
+	})
+}
+
+func (r *runner) stopping() bool {
+	select {
+	case <-r.stopped:
+		return true
+	default:
+		return false
+	}
+}
+
+// run lives one life after the other until it is stopped, fenced for good, or meets an error that no recovery cures.
+func (r *runner) run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer r.release()
+	for {
+		err := r.live(ctx)
+		if err == nil || r.stopping() {
+			return nil
+		}
+		r.app.emit(Event{Partition: r.partition, Kind: EventFailed, Err: err})
+		if stop := r.judge(err); stop != nil {
+			return stop
+		}
+		r.log.Warn("recovering", "class", kafka.ClassOf(err).String(), "cause", err, "backoff", r.backoff)
+		if !r.pause() {
+			return nil
+		}
+	}
+}
+
+// judge is the table of I8: what an error means for the task. It returns the error that stops the task, nil to go on
+// with a recovery.
+func (r *runner) judge(err error) error {
+	switch class := kafka.ClassOf(err); class {
+	case kafka.ClassTransient:
+		return nil
+	case kafka.ClassFenced:
+		// The group is asked at the start of the next life; two heartbeats let it notice first (V11).
+		r.backoff = max(r.backoff, 2*heartbeat)
+		return nil
+	case kafka.ClassCorrupt:
+		r.release()
+		return r.repeated(err)
+	case kafka.ClassPermanent:
+		return err
+	default:
+		return err
+	}
+}
+
+// repeated stops the task at the third error at one input position.
+func (r *runner) repeated(err error) error {
+	at := record.NoInput
+	if r.held != nil {
+		at = r.held.committed.Position
+	}
+	if r.blame.position != at {
+		r.blame = blame{position: at}
+	}
+	if r.blame.count++; r.blame.count < maxRepeats {
+		return nil
+	}
+	return fmt.Errorf("%s/%d: the same failure %d times after input position %d: %w: "+
+		"find the cause, or pass the record with tidemark skip", r.app.options.Input, r.partition, maxRepeats, at, err)
+}
+
+// pause waits out the back-off; a stop ends it.
+func (r *runner) pause() bool {
+	timer := time.NewTimer(r.backoff)
+	defer timer.Stop()
+	r.backoff = min(2*r.backoff, maxBackoff)
+	select {
+	case <-r.stopped:
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// live recovers the task and works until something goes wrong or it is stopped. A panic is an error like any other: it
+// ends the life, not the process.
+func (r *runner) live(ctx context.Context) (err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			r.log.Error("panic", "cause", cause, "stack", string(debug.Stack()))
+			err = &kafka.Error{Class: kafka.ClassCorrupt, Op: "process", Topic: r.app.options.Input, Partition: r.partition, Offset: -1,
+				Err: fmt.Errorf("panic: %v", cause)}
+		}
+	}()
+	l, err := r.recover(ctx)
+	if err != nil {
+		return err
+	}
+	defer l.end()
+	return l.work(ctx)
+}
+
+// life is a recovered task at work.
+type life struct {
+	r         *runner
+	recovered *recovery.Recovered
+	started   time.Duration // of the recovery
+	task      *task.Task
+	sender    *sender
+	log       kafka.Log // of the input
+	input     *kafka.ReadAhead
+	pending   []task.Input
+	next      record.InputPosition // the reader's position after pending
+	begun     time.Time            // start of the last commit
+	batch     *task.Batch          // the last commit
+	settled   record.InputPosition // the last position told to the group
+	idle      bool                 // told the App
+	saver     *saver
+}
+
+// foldChunk is how many records are folded before the loop looks around again.
+const foldChunk = 2048
+
+// work folds input and commits until an error or a stop. It never waits without an event that ends the wait: input, the
+// outcome of a commit, the pace of commits, a checkpoint's next slice, a stop.
+func (l *life) work(ctx context.Context) error {
+	pace := time.NewTimer(0)
+	defer pace.Stop()
+	for {
+		if err := l.fold(); err != nil {
+			return err
+		}
+		if err := l.beginIfDue(pace); err != nil {
+			return err
+		}
+		l.settle()
+		if err := l.saver.startIfDue(); err != nil {
+			return err
+		}
+		var more <-chan struct{}
+		if len(l.pending) > 0 && !l.task.Full() {
+			more = always
+		}
+		var fetched <-chan kafka.Read
+		if len(l.pending) == 0 {
+			fetched = l.input.Reads()
+		}
+		select {
+		case <-l.r.stopped:
+			return l.finish(ctx)
+		case <-ctx.Done():
+			return ctx.Err()
+		case s := <-l.sender.results:
+			if err := l.committed(s); err != nil {
+				return err
+			}
+		case read := <-fetched:
+			if read.Err != nil {
+				return read.Err
+			}
+			l.pending, l.next = read.Records, record.InputPosition(read.Next)
+			l.passed()
+		case <-l.saver.wants():
+			if err := l.saver.slice(); err != nil {
+				return err
+			}
+		case <-more:
+		case <-pace.C:
+		}
+	}
+}
+
+// always is a channel that is always ready.
+var always = func() <-chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
+
+// fold folds a chunk of what was fetched.
+func (l *life) fold() error {
+	if len(l.pending) == 0 || l.task.Full() {
+		return nil
+	}
+	n, err := l.task.Fold(l.pending[:min(len(l.pending), foldChunk)])
+	if err != nil {
+		return l.inputError(err)
+	}
+	l.pending = l.pending[n:]
+	l.passed()
+	return nil
+}
+
+// passed moves the position over markers when all that was fetched is folded.
+func (l *life) passed() {
+	if len(l.pending) == 0 {
+		l.task.PassMarkers(l.next)
+	}
+}
+
+func (l *life) inputError(err error) error {
+	class := kafka.ClassCorrupt
+	offset := int64(-1)
+	var input *task.InputError
+	if errors.As(err, &input) {
+		class, offset = kafka.ClassLost, input.Offset
+	}
+	return &kafka.Error{Class: class, Op: "fold", Topic: l.r.app.options.Input, Partition: l.r.partition, Offset: offset, Err: err}
+}
+
+// beginIfDue begins a commit when nothing is in flight and the batch is full, or the last commit began long enough ago.
+func (l *life) beginIfDue(pace *time.Timer) error {
+	if l.task.InFlight() || !l.task.Dirty() {
+		return nil
+	}
+	if wait := l.r.app.interval() - time.Since(l.begun); wait > 0 && !l.task.Full() {
+		pace.Reset(wait)
+		return nil
+	}
+	return l.begin()
+}
+
+func (l *life) begin() error {
+	l.begun = time.Now()
+	batch, err := l.task.Begin()
+	if err != nil {
+		return l.corrupt("begin commit", err)
+	}
+	l.batch = batch
+	l.sender.batches <- batch
+	return nil
+}
+
+// committed takes the outcome of the commit in flight: success merges it into the base, anything else ends this life.
+func (l *life) committed(s sent) error {
+	if s.err != nil {
+		return s.err
+	}
+	inputs, closed := l.batch.Inputs, l.batch.Closed
+	for _, effect := range []task.Effect{task.EffectSend, task.EffectEnd} {
+		if err := l.task.Did(effect); err != nil {
+			return l.corrupt("merge commit", err)
+		}
+	}
+	l.r.held.committed, l.r.held.position, l.r.held.timeMS = l.task.Committed(), s.position, l.brokerTime(l.begun)
+	l.r.backoff = firstBackoff
+	l.reportFirst()
+	l.tellGroup()
+	if err := l.task.Did(task.EffectOffset); err != nil {
+		return l.corrupt("end commit", err)
+	}
+	l.r.app.emit(Event{Partition: l.r.partition, Kind: EventCommitted, Commit: l.task.Committed(), Inputs: inputs, Closed: closed,
+		Waiting: l.task.Waiting(), Took: s.took})
+	return nil
+}
+
+func (l *life) corrupt(op string, err error) error {
+	o := l.r.app.options
+	return &kafka.Error{Class: kafka.ClassCorrupt, Op: op, Topic: o.Changelog.Topic, Partition: l.r.partition, Offset: -1, Err: err}
+}
+
+// tellGroup sets the group's offset to the position of everything committed.
+func (l *life) tellGroup() {
+	c := l.task.Committed()
+	next := c.Position
+	if !l.task.Dirty() && !l.task.InFlight() {
+		next = l.task.Position() // past markers, so that lag reaches zero
+	}
+	l.settled = next
+	l.r.app.offsets.set(l.r.partition, next, c.Birth, c.Number)
+}
+
+// settle tells the group of markers passed while there was nothing to commit, and the App of a task that has reached
+// its target.
+func (l *life) settle() {
+	if len(l.pending) > 0 || l.task.Dirty() || l.task.InFlight() {
+		return
+	}
+	if l.task.Position() != l.settled {
+		l.tellGroup()
+	}
+	if target, ok := l.r.app.targets[l.r.partition]; ok && !l.idle && int64(l.task.Position()) >= target {
+		l.idle = true
+		select {
+		case l.r.app.idle <- l.r.partition:
+		case <-l.r.stopped:
+		}
+	}
+}
+
+// finish ends the life after a stop: the commit in flight is waited for, and after a clean stop what is folded is
+// committed and a checkpoint written if due.
+func (l *life) finish(ctx context.Context) error {
+	how := l.r.how
+	if how == stopNow {
+		return nil
+	}
+	if err := l.await(); err != nil {
+		return err
+	}
+	if how == stopRevoked {
+		l.task.Drop()
+		return nil
+	}
+	if l.task.Dirty() {
+		if err := l.begin(); err != nil {
+			return err
+		}
+		if err := l.await(); err != nil {
+			return err
+		}
+	}
+	return l.saver.finish(ctx, how == stopCheckpoint)
+}
+
+// await waits for the commit in flight.
+func (l *life) await() error {
+	if !l.task.InFlight() {
+		return nil
+	}
+	return l.committed(<-l.sender.results)
+}
+
+// end lets go of what belongs to this life; base and commit record stay for the next one.
+func (l *life) end() {
+	l.input.Stop()
+	l.log.Close()
+	l.sender.close()
+	l.saver.drop()
+	l.task.Drop()
+}

@@ -1,0 +1,104 @@
+package tidemark
+
+import (
+	"context"
+	"time"
+
+	"github.com/tidemark-streams/tidemark/internal/kafka"
+	"github.com/tidemark-streams/tidemark/internal/record"
+	"github.com/tidemark-streams/tidemark/internal/task"
+)
+
+// sender carries out the effects of one commit after the other on the task's writer, while the task folds the next
+// batch: send, then end the transaction (section 4). It never produces a batch before the one before it is known, for
+// the task begins none. After its first error it is of no more use.
+type sender struct {
+	writer   kafka.Writer
+	topics   sinkTopics
+	at       func(ctx context.Context, step string) error
+	batches  chan *task.Batch
+	results  chan sent
+	messages []kafka.Message
+}
+
+// sent is the outcome of one commit: nil means committed, anything else means unknown (I8).
+type sent struct {
+	position record.ChangelogPosition // after the commit record
+	took     time.Duration
+	err      error
+}
+
+// sinkTopics is where the sinks of a task lead.
+type sinkTopics struct {
+	changelog, late, dead target
+	results               []target
+}
+
+// target is the partition of a topic that a task writes: its own number, modulo where the topic has fewer (R20).
+type target struct {
+	topic     string
+	partition int32
+}
+
+func startSender(ctx context.Context, writer kafka.Writer, topics sinkTopics, at func(context.Context, string) error) *sender {
+	s := &sender{writer: writer, topics: topics, at: at, batches: make(chan *task.Batch, 1), results: make(chan sent, 1)}
+	go func() {
+		for batch := range s.batches {
+			begun := time.Now()
+			position, err := s.commit(ctx, batch)
+			s.results <- sent{position, time.Since(begun), err}
+		}
+		writer.Close()
+	}()
+	return s
+}
+
+// commit is the order of section 4, steps 2 and 3.
+func (s *sender) commit(ctx context.Context, batch *task.Batch) (record.ChangelogPosition, error) {
+	ctx, cancel := context.WithTimeout(ctx, watchdog)
+	defer cancel()
+	if err := s.at(ctx, "commit.send"); err != nil {
+		return 0, err
+	}
+	offsets, err := s.writer.Send(ctx, s.address(batch))
+	if err != nil {
+		return 0, err
+	}
+	position := record.ChangelogPosition(offsets[len(offsets)-1] + 1)
+	if err := s.at(ctx, "commit.end"); err != nil {
+		return 0, err
+	}
+	if err := s.writer.Commit(ctx); err != nil {
+		return 0, err
+	}
+	return position, s.at(ctx, "commit.ended")
+}
+
+// address turns a batch into messages with topics and partitions. Late readings without a topic are only counted.
+func (s *sender) address(batch *task.Batch) []kafka.Message {
+	s.messages = s.messages[:0]
+	for i := range batch.Messages {
+		m := &batch.Messages[i]
+		to := s.topics.of(m)
+		if to.topic == "" {
+			continue
+		}
+		s.messages = append(s.messages, kafka.Message{Topic: to.topic, Partition: to.partition, Key: m.Key, Value: m.Value, Headers: m.Headers})
+	}
+	return s.messages
+}
+
+func (t *sinkTopics) of(m *task.Message) target {
+	switch m.Sink {
+	case task.SinkResult:
+		return t.results[m.Aggregation]
+	case task.SinkLate:
+		return t.late
+	case task.SinkDead:
+		return t.dead
+	}
+	return t.changelog
+}
+
+// close ends the sender after the commit it may be carrying out; the writer is closed with it.
+func (s *sender) close() { close(s.batches) }

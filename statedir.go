@@ -1,0 +1,168 @@
+package tidemark
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// stateDir is the directory of one process: its identity, its lock, its checkpoints. While it is held no other process
+// can hold it (S77); the lock is the kernel's, so a crash leaves nothing to clean up (S78).
+type stateDir struct {
+	path     string
+	lock     *os.File
+	identity identity
+	// Instance is the static instance id for the group; "" where the directory is not known to outlive the process.
+	instance string
+}
+
+// identity is what the file id holds. A directory that was copied has another inode than the one written down and gets
+// a new uuid: two processes must never share an instance id (R22).
+type identity struct {
+	UUID    string `json:"uuid"`
+	Machine string `json:"machine"`
+	Inode   uint64 `json:"inode"`
+	Member  string `json:"member,omitempty"` // member id of a dynamic member, evicted at the next start
+}
+
+const (
+	idFile   = "id"
+	lockFile = "lock"
+)
+
+// openStateDir makes or takes the state directory. What it decided about the identity is told in the notes.
+func openStateDir(path string) (dir *stateDir, notes []string, err error) {
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return nil, nil, fmt.Errorf("state directory: %w", err)
+	}
+	lock, err := lockDir(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	dir = &stateDir{path: path, lock: lock}
+	if notes, err = dir.identify(); err != nil {
+		return nil, nil, errors.Join(err, lock.Close())
+	}
+	return dir, notes, nil
+}
+
+func lockDir(path string) (*os.File, error) {
+	name := filepath.Join(path, lockFile)
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("state directory: %w", err)
+	}
+	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		holder, _ := os.ReadFile(name)
+		return nil, errors.Join(fmt.Errorf("state directory %s is in use by process %s: stop it, or give this one a state.dir of its own",
+			path, strings.TrimSpace(string(holder))), f.Close())
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("lock %s: %w: the file system must support flock", name, err), f.Close())
+	}
+	// The content is for people; the kernel's lock is what counts.
+	if err := f.Truncate(0); err == nil {
+		_, err = f.WriteAt(fmt.Appendf(nil, "%d\n", os.Getpid()), 0)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("write %s: %w", name, err), f.Close())
+	}
+	return f, nil
+}
+
+func (d *stateDir) identify() (notes []string, err error) {
+	info, err := os.Stat(d.path)
+	if err != nil {
+		return nil, fmt.Errorf("state directory: %w", err)
+	}
+	now := identity{Machine: machineID(), Inode: info.Sys().(*syscall.Stat_t).Ino}
+	raw, err := os.ReadFile(filepath.Join(d.path, idFile))
+	madeNow := errors.Is(err, os.ErrNotExist)
+	if err != nil && !madeNow {
+		return nil, fmt.Errorf("state directory: %w", err)
+	}
+	old := identity{}
+	if !madeNow {
+		if err := json.Unmarshal(raw, &old); err != nil {
+			return nil, fmt.Errorf("%s is damaged: %w: remove it to give the directory a new identity", filepath.Join(d.path, idFile), err)
+		}
+	}
+	now.UUID, now.Member = old.UUID, old.Member
+	switch {
+	case madeNow:
+		now.UUID = newUUID()
+	case old.Machine != now.Machine || old.Inode != now.Inode:
+		now.UUID, now.Member = newUUID(), ""
+		notes = append(notes, fmt.Sprintf("state directory %s was copied or moved here: it gets the new id %s", d.path, now.UUID))
+	}
+	d.identity = now
+	if !madeNow && !ephemeral(d.path) {
+		sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %d", now.UUID, now.Machine, now.Inode))
+		d.instance = "tidemark-" + hex.EncodeToString(sum[:12])
+	}
+	return notes, d.save()
+}
+
+// setMember writes the member id of a dynamic member down, so that the next start can evict it.
+func (d *stateDir) setMember(id string) error {
+	d.identity.Member = id
+	return d.save()
+}
+
+func (d *stateDir) save() error {
+	raw, err := json.Marshal(d.identity)
+	if err != nil {
+		return err
+	}
+	name := filepath.Join(d.path, idFile)
+	if err := os.WriteFile(name+".tmp", append(raw, '\n'), 0o600); err != nil {
+		return fmt.Errorf("state directory: %w", err)
+	}
+	if err := os.Rename(name+".tmp", name); err != nil {
+		return fmt.Errorf("state directory: %w", err)
+	}
+	return nil
+}
+
+func (d *stateDir) close() error { return d.lock.Close() }
+
+// ephemeral tells whether a directory lies on a file system that does not outlive a container or a boot.
+func ephemeral(path string) bool {
+	var fs unix.Statfs_t
+	if err := unix.Statfs(path, &fs); err != nil {
+		return true
+	}
+	return fs.Type == unix.TMPFS_MAGIC || fs.Type == unix.OVERLAYFS_SUPER_MAGIC
+}
+
+func machineID() string {
+	for _, name := range []string{"/etc/machine-id", "/var/lib/dbus/machine-id"} {
+		if raw, err := os.ReadFile(name); err == nil {
+			if id := strings.TrimSpace(string(raw)); id != "" {
+				return id
+			}
+		}
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return "unknown"
+	}
+	return host
+}
+
+func newUUID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails: it would end the program
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}

@@ -1,0 +1,174 @@
+package tidemark
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tidemark-streams/tidemark/internal/kafka"
+	"github.com/tidemark-streams/tidemark/internal/record"
+)
+
+// changelogConfigs are the settings with which the changelog is made (section 4, R29). What state could be lost by, or
+// what a checkpoint's age is judged by, must hold; see requiredConfigs. The rest is advice.
+var changelogConfigs = map[string]string{
+	"cleanup.policy":                 "compact",
+	"segment.bytes":                  strconv.Itoa(64 << 20),
+	"segment.ms":                     strconv.Itoa(30 * 60 * 1000),
+	"min.cleanable.dirty.ratio":      "0.2",
+	"max.compaction.lag.ms":          strconv.Itoa(60 * 60 * 1000),
+	"delete.retention.ms":            strconv.Itoa(2 * 60 * 60 * 1000),
+	"message.timestamp.type":         "LogAppendTime",
+	"unclean.leader.election.enable": "false",
+}
+
+// requiredConfigs are the settings without which a changelog is refused: state would be deleted by age (V5), or the age
+// of a checkpoint could not be told (R13).
+var requiredConfigs = []string{"cleanup.policy", "message.timestamp.type"}
+
+// batchOverhead is what a record may cost in its batch beside key and value: the batch header, lengths and headers.
+const batchOverhead = 1024
+
+// topicFaults lists everything that is wrong with the job's topics.
+type topicFaults []string
+
+// Error lists the faults, one a line.
+func (f topicFaults) Error() string { return strings.Join(f, "\n") }
+
+// topics are the job's topics as the cluster has them.
+type topics struct {
+	identity  record.Identity
+	limits    Limits
+	retention int64 // delete.retention.ms of the changelog
+}
+
+// prepareTopics looks the job's topics up, makes those that are ours to make, and refuses those that could lose state,
+// all faults in one go.
+func (a *App) prepareTopics(ctx context.Context, admin kafka.Admin) (*topics, error) {
+	cluster, _, err := admin.Cluster(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found, err := admin.Topics(ctx, a.topicNames()...)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.createMissing(ctx, admin, found); err != nil {
+		return nil, err
+	}
+	if found, err = admin.Topics(ctx, a.topicNames()...); err != nil {
+		return nil, err
+	}
+	if faults := a.checkTopics(found); len(faults) > 0 {
+		return nil, &kafka.Error{Class: kafka.ClassPermanent, Op: "check topics", Offset: -1, Err: faults}
+	}
+	t := &topics{identity: record.Identity{ClusterID: cluster, Input: found[a.options.Input].Topic,
+		Changelog: found[a.options.Changelog.Topic].Topic}}
+	for _, name := range a.outputNames() {
+		t.identity.Outputs = append(t.identity.Outputs, found[name].Topic)
+	}
+	t.limits = a.limits(found)
+	t.retention, _ = strconv.ParseInt(found[a.options.Changelog.Topic].Configs["delete.retention.ms"], 10, 64)
+	return t, nil
+}
+
+// outputNames are the topics that commits write beside the changelog, each once, in order.
+func (a *App) outputNames() []string {
+	var names []string
+	for _, name := range append(slices.Clone(a.options.Results), a.options.Late, a.options.DeadLetter) {
+		if name != "" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func (a *App) topicNames() []string {
+	return append([]string{a.options.Input, a.options.Changelog.Topic}, a.outputNames()...)
+}
+
+// createMissing makes the changelog, and where the options say so the other topics. The input comes first: its
+// partition count is that of all.
+func (a *App) createMissing(ctx context.Context, admin kafka.Admin, found map[string]kafka.TopicInfo) error {
+	partitions := a.options.Topics.Partitions
+	if input, ok := found[a.options.Input]; ok {
+		partitions = input.Partitions
+	} else if !a.options.Topics.Create {
+		return &missingInput{a.options.Input}
+	}
+	for _, name := range a.topicNames() {
+		if _, ok := found[name]; ok {
+			continue
+		}
+		spec := kafka.TopicSpec{Name: name, Partitions: partitions}
+		if name == a.options.Changelog.Topic {
+			spec.ReplicationFactor = a.options.Changelog.ReplicationFactor
+			spec.Configs = maps.Clone(changelogConfigs)
+			if n := a.options.Changelog.MinInsync; n > 0 {
+				spec.Configs["min.insync.replicas"] = strconv.Itoa(n)
+			}
+		} else if !a.options.Topics.Create {
+			continue // checkTopics names it
+		}
+		if err := admin.Create(ctx, spec); err != nil {
+			return err
+		}
+		a.log.Info("topic made", "topic", name, "partitions", partitions)
+	}
+	return nil
+}
+
+// missingInput says that the input topic does not exist (S82): a daemon waits for it.
+type missingInput struct{ topic string }
+
+// Error names the topic and the ways on.
+func (e *missingInput) Error() string {
+	return fmt.Sprintf("input topic %s does not exist: create it, or correct input.topic", e.topic)
+}
+
+func (a *App) checkTopics(found map[string]kafka.TopicInfo) (faults topicFaults) {
+	for _, name := range a.topicNames() {
+		if _, ok := found[name]; !ok {
+			faults = append(faults, fmt.Sprintf("topic %s does not exist: create it with %d partitions, as many as the input has",
+				name, found[a.options.Input].Partitions))
+		}
+	}
+	changelog, ok := found[a.options.Changelog.Topic]
+	if !ok {
+		return faults
+	}
+	if in := found[a.options.Input]; changelog.Partitions != in.Partitions {
+		faults = append(faults, fmt.Sprintf("changelog %s has %d partitions and input %s has %d: they must be equal, for a task is one of each; "+
+			"name another changelog topic, or take the job's state along with tidemark export and import",
+			changelog.Name, changelog.Partitions, in.Name, in.Partitions))
+	}
+	for _, key := range requiredConfigs {
+		have, want := changelog.Configs[key], changelogConfigs[key]
+		if have != "" && have != want {
+			faults = append(faults, fmt.Sprintf("changelog %s has %s=%s, which can lose state; wanted %s. "+
+				"Repair: kafka-configs.sh --bootstrap-server HOST:PORT --alter --entity-type topics --entity-name %s --add-config %s=%s",
+				changelog.Name, key, have, want, changelog.Name, key, want))
+		}
+	}
+	return faults
+}
+
+// limits are the sizes the topics accept, less what a record costs beside key and value.
+func (a *App) limits(found map[string]kafka.TopicInfo) Limits {
+	size := func(name string) record.Bytes {
+		n, err := strconv.ParseInt(found[name].Configs["max.message.bytes"], 10, 64)
+		if err != nil || n <= 0 {
+			n = 1048588 // Kafka's default
+		}
+		return record.Bytes(max(n-batchOverhead, 0))
+	}
+	l := Limits{Changelog: size(a.options.Changelog.Topic), Late: size(a.options.Late), DeadLetter: size(a.options.DeadLetter)}
+	l.Result = l.Changelog
+	for _, name := range a.options.Results {
+		l.Result = min(l.Result, size(name))
+	}
+	return l
+}
