@@ -52,7 +52,7 @@ var rooms = []room{
 	{dir: "internal/recovery", ours: []string{"internal/record", "internal/store", "internal/kafka"}},
 	{dir: ".", ours: engine, outside: []string{"github.com/prometheus/client_golang"}},
 	{dir: "tidemarktest", ours: []string{".", "internal/kafka/kafkatest"}, reach: engine},
-	{dir: "internal/config", ours: pure, outside: []string{"github.com/goccy/go-yaml"}},
+	{dir: "internal/config", ours: pure, outside: []string{"go.yaml.in/yaml/v3"}},
 	{dir: "internal/proof", ours: []string{".", "internal/kafka/kafkatest", "internal/store", "internal/proof/oracle"}, reach: engine},
 	{dir: "internal/proof/oracle", outside: []string{franz}}, // reads topics with a reader of its own
 	{

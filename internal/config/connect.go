@@ -1,0 +1,98 @@
+package config
+
+import (
+	"strings"
+)
+
+func (d *decoder) kafka(root *section) (k Kafka) {
+	const hint = "write  kafka: {brokers: [HOST:PORT]}  or, for trying out,  kafka: embedded"
+	before := len(d.faults)
+	s, simple := root.sectionOr("kafka", "embedded")
+	misread := len(d.faults) > before
+	var at []place
+	k.Brokers, at = list(s, "brokers", "a list of HOST:PORT", "", address(1))
+
+	embedded, bare := s.sectionOr("embedded", "true")
+	k.Embedded = simple || bare || embedded.present()
+	embedded.off = !k.Embedded
+	k.EmbeddedPartitions, _ = get(embedded, "partitions", "4", whole(1, 1024))
+	embedded.close()
+
+	k.TLS = d.tls(s)
+	k.SASL = d.sasl(s, k.TLS != nil)
+	k.AllowTransactionV1, _ = get(s, "allow_transaction_v1", "false", truth)
+	s.close()
+
+	switch {
+	case k.Embedded && s.has("brokers"):
+		where := s.at
+		if len(at) > 0 {
+			where = at[0]
+		}
+		d.add(where, "kafka.brokers", wrongf("there is also the embedded broker").hinted("keep one of the two"))
+	case k.Embedded && (k.TLS != nil || k.SASL != nil):
+		d.add(s.at, "kafka", wrongf("the embedded broker knows neither tls nor sasl").hinted("remove them"))
+	case k.Embedded || s.has("brokers") || misread:
+	case s.written:
+		d.add(s.at, "kafka", wrongf("names no broker").hinted("%s", hint))
+	default:
+		d.add(s.at, "kafka", wrongf("is missing").hinted("%s", hint))
+	}
+	return k
+}
+
+func (d *decoder) tls(kafka *section) *TLS {
+	s, bare := kafka.sectionOr("tls", "true")
+	s.off = !bare && !s.present()
+	t := &TLS{}
+	var caAt, certAt, keyAt place
+	t.CA, caAt = get(s, "ca", "", anyText)
+	t.Cert, certAt = get(s, "cert", "", anyText)
+	t.Key, keyAt = get(s, "key", "", anyText)
+	t.ServerName, _ = get(s, "server_name", "", anyText)
+	s.close()
+	switch {
+	case s.off:
+		return nil
+	case t.Cert != "" && keyAt.file == "":
+		d.add(certAt, "kafka.tls.cert", wrongf("needs kafka.tls.key too").hinted("name the file of the certificate's key"))
+		return t
+	case t.Key != "" && certAt.file == "":
+		d.add(keyAt, "kafka.tls.key", wrongf("needs kafka.tls.cert too").hinted("name the file of the key's certificate"))
+		return t
+	}
+	if _, err := (&TLS{CA: t.CA}).Config(); err != nil {
+		d.add(caAt, "kafka.tls.ca", wrongf("%v", err))
+	}
+	if _, err := (&TLS{Cert: t.Cert, Key: t.Key}).Config(); err != nil {
+		d.add(certAt, "kafka.tls.cert", wrongf("%v", err))
+	}
+	if *t == (TLS{}) {
+		d.set("kafka.tls", "true", s.at)
+	}
+	return t
+}
+
+// mechanisms are written in small or in large letters, and kept in large ones as the protocol has them.
+var mechanism = spec[string]{kind: kindText, want: "plain, scram-sha-256 or scram-sha-512", parse: func(text string) (string, *wrong) {
+	lower, w := word([]string{"plain", "scram-sha-256", "scram-sha-512"}).parse(strings.ToLower(text))
+	return strings.ToUpper(lower), w
+}}
+
+func (d *decoder) sasl(kafka *section, encrypted bool) *SASL {
+	s := kafka.section("sasl")
+	s.off = !s.present()
+	l := &SASL{}
+	var at place
+	l.Mechanism, at = need(s, "mechanism", "want plain, scram-sha-256 or scram-sha-512", mechanism)
+	l.User, _ = need(s, "user", "name who signs in", anyText)
+	l.Password = s.password("password")
+	s.close()
+	if s.off {
+		return nil
+	}
+	if l.Mechanism == "PLAIN" && !encrypted {
+		d.warn(at, "kafka.sasl.mechanism", "plain without tls sends the password in clear text")
+	}
+	return l
+}

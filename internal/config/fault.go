@@ -1,0 +1,120 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Fault is one thing that is wrong with a configuration.
+type Fault struct {
+	File string // path of the file, or "environment"
+	Line int    // 1 is the first; 0 when no line is concerned
+	Key  string // full path, for example aggregations[0].window.tumbling; "" when the file as such is concerned
+	What string // what is wrong, with value and allowed range
+	Hint string // what to do, "" when What says it
+}
+
+// String is the fault in one line: file:line: key: what; hint.
+func (f Fault) String() string {
+	var b strings.Builder
+	b.WriteString(f.File)
+	if f.Line > 0 {
+		fmt.Fprintf(&b, ":%d", f.Line)
+	}
+	if f.Key != "" {
+		b.WriteString(": " + f.Key)
+	}
+	b.WriteString(": " + f.What)
+	if f.Hint != "" {
+		b.WriteString("; " + f.Hint)
+	}
+	return b.String()
+}
+
+// Faults are all faults of a configuration, by file and line. It is the error of [Load].
+type Faults []Fault
+
+// Error lists the faults, one a line.
+func (f Faults) Error() string {
+	lines := make([]string, len(f))
+	for i, fault := range f {
+		lines[i] = fault.String()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// sort puts the file before the environment, and the lines of the file in order.
+func (f Faults) sort() {
+	slices.SortStableFunc(f, func(a, b Fault) int {
+		return cmp.Or(cmp.Compare(rank(a.File), rank(b.File)), cmp.Compare(a.Line, b.Line))
+	})
+}
+
+func rank(file string) int {
+	if file == environment {
+		return 1
+	}
+	return 0
+}
+
+// wrong says what is wrong with one value, before it is known where the value stands.
+type wrong struct {
+	what, hint string
+}
+
+func wrongf(format string, args ...any) *wrong { return &wrong{what: fmt.Sprintf(format, args...)} }
+
+func (w *wrong) hinted(format string, args ...any) *wrong {
+	w.hint = fmt.Sprintf(format, args...)
+	return w
+}
+
+// shown is a value as faults show it: quoted, and cut when it is long.
+func shown(value string) string {
+	const most = 60
+	if len(value) > most {
+		return fmt.Sprintf("%q...", strings.ToValidUTF8(value[:most], ""))
+	}
+	return fmt.Sprintf("%q", value)
+}
+
+// nearest returns the candidate that was probably meant by word, or "".
+func nearest(word string, candidates []string) string {
+	best, least := "", 1+max(1, len(word)/3)
+	folded := strings.ToLower(word)
+	for _, candidate := range candidates {
+		if d := distance(folded, strings.ToLower(candidate), least); d < least {
+			best, least = candidate, d
+		}
+	}
+	return best
+}
+
+// distance is the number of letters to insert, delete, replace or swap with their neighbour to make b of a; at least
+// limit is returned as limit.
+func distance(a, b string, limit int) int {
+	if len(a)-len(b) >= limit || len(b)-len(a) >= limit {
+		return limit
+	}
+	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			replaced := last[j-1]
+			if a[i-1] != b[j-1] {
+				replaced++
+			}
+			row[j] = min(replaced, last[j]+1, row[j-1]+1)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				row[j] = min(row[j], before[j-2]+1)
+			}
+		}
+		before, last, row = last, row, before
+	}
+	return min(last[len(b)], limit)
+}

@@ -1,0 +1,103 @@
+package config
+
+import (
+	"time"
+
+	"github.com/tidemark-streams/tidemark/aggregate"
+	"github.com/tidemark-streams/tidemark/reading"
+	"github.com/tidemark-streams/tidemark/window"
+)
+
+// Job is a checked configuration: every field holds what is in force, defaults included. It is not modified after Load.
+type Job struct {
+	Name         string
+	Kafka        Kafka
+	Input        Input
+	Aggregations []Aggregation
+	Late         string // topic; "" when late readings are only counted
+	DeadLetter   string // topic
+	Changelog    Changelog
+	State        State
+	Commit       Commit
+	Checkpoint   time.Duration // upper bound between the checkpoints of a task that commits
+	Leave        bool          // shutdown: leave
+	Listen       string        // "": 127.0.0.1 and a free port, written to http.addr in the state directory
+	Timeouts     Timeouts
+
+	// Warnings are what is allowed and still deserves a look, by file and line.
+	Warnings []Fault
+
+	settings []Setting
+}
+
+// Kafka says which brokers to use: those of Brokers, or the embedded one.
+type Kafka struct {
+	Brokers            []string // HOST:PORT; empty with the embedded broker
+	Embedded           bool
+	EmbeddedPartitions int  // of topics that the embedded broker makes
+	TLS                *TLS // nil: plain text
+	SASL               *SASL
+	AllowTransactionV1 bool // accept brokers whose transaction.version is below 2 (R12)
+}
+
+// SASL is how to sign in.
+type SASL struct {
+	Mechanism string // PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512
+	User      string
+	Password  Secret
+}
+
+// Partitioner says which rule put the input's records into their partitions.
+type Partitioner string
+
+// The partitioners.
+const (
+	Murmur2   Partitioner = "murmur2"   // Java clients, franz-go, tidemark produce
+	CRC32     Partitioner = "crc32"     // librdkafka and what is built on it
+	Unchecked Partitioner = "unchecked" // not looked at; that all readings of a key meet is the user's promise
+)
+
+// Input is the topic that is read, and how.
+type Input struct {
+	Topic         string
+	Format        reading.Format // JSON is the only format of this version
+	PartitionedBy []string       // key fields that the record key is made of
+	Partitioner   Partitioner
+	Start         Start
+}
+
+// Start says where a task that is born begins to read.
+type Start struct {
+	Latest bool
+	Time   time.Time // zero: from the earliest record, unless Latest
+}
+
+// Aggregation is one aggregation over the input.
+type Aggregation struct {
+	Name      string
+	Window    window.Tumbling
+	Grace     int64 // ms
+	Functions aggregate.Functions
+	Output    string // topic; results are final ones in this version
+}
+
+// Changelog is the topic that holds the state.
+type Changelog struct {
+	Topic             string
+	ReplicationFactor int // 0: the broker's default
+	MinInsyncReplicas int // 0: the broker's default
+}
+
+// State is where a machine keeps what makes a restart quick. The memory store is the only one of this version.
+type State struct {
+	Dir      string // as written; relative to the working directory
+	MaxBytes int64  // 0: 60 % of the memory limit
+}
+
+// Commit paces and bounds commits.
+type Commit struct {
+	Interval     time.Duration
+	MaxRecords   int
+	MaxBytes     int64
+	MaxPerSecond int // of the whole instance; 0: no limit
+}

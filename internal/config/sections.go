@@ -1,0 +1,244 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tidemark-streams/tidemark/aggregate"
+	"github.com/tidemark-streams/tidemark/reading"
+	"github.com/tidemark-streams/tidemark/window"
+)
+
+func (d *decoder) input(root *section, topics *topics) (in Input) {
+	s := root.section("input")
+	before := len(d.faults)
+	in.Topic = topics.need(s, "topic", roleInput)
+	get(s, "format", "json", word([]string{"json"}, "csv", "json-sr", "influx"))
+	in.Format.Key, _ = list(s, "key", fieldNames, "name the fields that tell devices apart, as  key: [device]", anyText)
+	in.PartitionedBy = s.partitionedBy(in.Format.Key)
+	var at place
+	in.Partitioner, at = get(s, "partitioner", string(Murmur2), partitioner)
+	if in.Partitioner == Unchecked {
+		d.warn(at, "input.partitioner", "unchecked: that all readings of a key are in one partition is your promise; where it is broken, results are wrong and nothing notices")
+	}
+	in.Format.Values = s.values()
+	get(s, "numbers", "float64", word([]string{"float64"}, "int64"))
+
+	t := s.section("time")
+	in.Format.Time, _ = need(t, "field", "name the field that holds the event time, as  time: {field: ts}", anyText)
+	in.Format.Unit, _ = get(t, "unit", reading.Milliseconds.String(), unit)
+	in.Format.MaxAhead, at = get(t, "max_ahead", window.Format(reading.DefaultMaxAhead.Milliseconds()), maxAhead)
+	if in.Format.MaxAhead == reading.NoMaxAhead {
+		d.warn(at, "input.time.max_ahead", "off: one reading with a wrong clock can close the windows of all devices of its partition")
+	}
+	in.Format.Min, _ = get(t, "min", time.UnixMilli(reading.DefaultMin).UTC().Format(time.DateOnly), earliestTime)
+	t.later("scope", "quorum", "idle_close")
+	t.close()
+
+	in.Start, _ = get(s, "start", "earliest", start)
+	s.later("where", "rekey", "dedup")
+	s.close()
+	if len(d.faults) == before {
+		if err := in.Format.Check(); err != nil { // what the keys above cannot see alone: one field with two uses
+			for line := range strings.SplitSeq(err.Error(), "\n") {
+				d.add(s.at, "input", wrongf("%s", line))
+			}
+		}
+	}
+	return in
+}
+
+// asKey is the default of input.partitioned_by in words.
+const asKey = "input.key"
+
+const fieldNames = "a list of field names"
+
+var partitioner = spec[Partitioner]{kind: kindText, want: "murmur2, crc32 or unchecked", parse: func(text string) (Partitioner, *wrong) {
+	p, w := word([]string{string(Murmur2), string(CRC32), string(Unchecked)}).parse(text)
+	return Partitioner(p), w
+}}
+
+// values asks for the fields that are measured. A later version reads a map of names and paths as well.
+func (s *section) values() []string {
+	if i := slices.IndexFunc(s.pairs, func(p pair) bool { return p.name == "values" && p.value.kind == kindMap }); i >= 0 {
+		s.asked = append(s.asked, "values")
+		s.d.add(place{s.d.file, s.pairs[i].line}, join(s.path, "values"),
+			wrongf("a map of names and paths is not yet in this version").hinted("want a list of field names, as  values: [temperature]"))
+		return nil
+	}
+	values, _ := list(s, "values", fieldNames, "name the fields that are measured, as  values: [temperature]", anyText)
+	return values
+}
+
+// partitionedBy asks for the key fields that the record key is made of: all of them, in their order, by default.
+func (s *section) partitionedBy(key []string) []string {
+	if !s.has("partitioned_by") {
+		s.find("partitioned_by", known{def: asKey, want: "a list of fields of key"})
+		texts := make([]string, len(key))
+		for i, field := range key {
+			texts[i] = quoted(field, kindText)
+		}
+		s.d.set(join(s.path, "partitioned_by"), "["+strings.Join(texts, ", ")+"]", place{})
+		return key
+	}
+	fields, at := list(s, "partitioned_by", "a list of fields of key", "leave it out for all key fields", anyText)
+	for i, field := range fields {
+		if len(key) > 0 && !slices.Contains(key, field) {
+			s.d.add(at[i], join(s.path, "partitioned_by"), wrongf("%s is not one of the fields of input.key (%s)", shown(field), strings.Join(key, ", ")).
+				hinted("readings of one key would be in several partitions"))
+		}
+	}
+	return fields
+}
+
+// maxAggregations is as many as a commit record may hold.
+const maxAggregations = 256
+
+func (d *decoder) aggregations(root *section, topics *topics) (all []Aggregation) {
+	const hint = "name at least one, as  aggregations: [{name: hourly, window: {tumbling: 1h}, functions: [count], output: {topic: hourly}}]"
+	v, ok := root.find("aggregations", known{})
+	d.aggregation(&section{d: d, path: "aggregations[0]", listed: true, off: true}, topics) // its keys are known in any case
+	switch {
+	case !ok:
+		d.add(root.at, "aggregations", wrongf("is missing").hinted("%s", hint))
+	case v.kind == kindMap:
+		d.add(v.at, v.key, wrongf("holds keys, want a list").hinted("put  -  before each aggregation"))
+	case v.kind != kindList:
+		d.add(v.at, v.key, wrongf("holds %v, want a list", v.kind).hinted("%s", hint))
+	case len(v.items) == 0 || len(v.items) > maxAggregations:
+		d.add(v.at, v.key, wrongf("the list has %d aggregations, want 1 to %d", len(v.items), maxAggregations))
+	}
+	names := map[string]place{}
+	for i, item := range v.items {
+		path := fmt.Sprintf("aggregations[%d]", i)
+		if item.kind != kindMap {
+			d.add(place{d.file, item.line}, path, wrongf("holds %v, want keys", item.kind))
+			continue
+		}
+		s := &section{d: d, path: path, at: place{d.file, item.line}, pairs: item.pairs, written: true, listed: true}
+		a, at := d.aggregation(s, topics)
+		if first, ok := names[a.Name]; ok && a.Name != "" {
+			d.add(at, path+".name", wrongf("%s is the name of another aggregation already (%v)", shown(a.Name), first).
+				hinted("state is kept by name: each needs its own"))
+		}
+		names[a.Name] = at
+		all = append(all, a)
+	}
+	return all
+}
+
+func (d *decoder) aggregation(s *section, topics *topics) (a Aggregation, named place) {
+	a.Name, named = need(s, "name", "name the aggregation, as  name: hourly", name("aggregation"))
+	d.window(s, &a)
+	functions, _ := list(s, "functions", "a list of "+oneOf(aggregate.All.Names()), "name them, as  functions: [count, mean]", function)
+	for _, f := range functions {
+		a.Functions |= f
+	}
+	out := s.section("output")
+	a.Output = topics.need(out, "topic", roleOutput)
+	get(out, "emit", "final", word([]string{"final"}, "updates"))
+	out.close()
+	s.later("where", "dedup")
+	s.close()
+	return a, named
+}
+
+func (d *decoder) window(a *section, to *Aggregation) {
+	const hint = "write  window: {tumbling: 1h}"
+	before := len(d.faults)
+	s := a.section("window")
+	misread := len(d.faults) > before
+	var at place
+	to.Window.Size, _ = get(s, "tumbling", "", duration(window.Sizes))
+	later := s.later("hopping", "step", "session", "calendar", "zone")
+	to.Grace, _ = get(s, "grace", "0s", duration(window.Graces))
+	to.Window.Offset, at = get(s, "offset", "0s", duration(window.Graces))
+	s.close()
+	switch {
+	case s.off || misread || later:
+	case !s.has("tumbling"):
+		what := "names no kind of window"
+		if !s.written {
+			what = "is missing"
+		}
+		d.add(s.at, s.path, wrongf("%s", what).hinted(hint))
+	case to.Window.Size > 0 && to.Window.Check() != nil:
+		d.add(at, s.path+".offset", wrongf("%v", to.Window.Check()))
+	}
+}
+
+func (d *decoder) changelog(root *section, topics *topics, j *Job) (c Changelog) {
+	s := root.section("changelog")
+	var rfAt, minAt place
+	c.Topic = topics.get(s, "topic", j.Name, "-changelog", roleChangelog, topic)
+	c.ReplicationFactor, rfAt = get(s, "replication_factor", "0", whole(0, 1000))
+	c.MinInsyncReplicas, minAt = get(s, "min_insync_replicas", "0", whole(0, 1000))
+	s.close()
+	switch {
+	case c.ReplicationFactor > 1 && j.Kafka.Embedded:
+		d.add(rfAt, "changelog.replication_factor", wrongf("%d, but the embedded broker is alone", c.ReplicationFactor).hinted("want 0 or 1"))
+	case c.ReplicationFactor > 0 && c.MinInsyncReplicas > c.ReplicationFactor:
+		d.add(minAt, "changelog.min_insync_replicas", wrongf("%d, more than changelog.replication_factor, %d: nothing could be written", c.MinInsyncReplicas, c.ReplicationFactor))
+	}
+	if c.ReplicationFactor > 0 && c.ReplicationFactor < 3 && !j.Kafka.Embedded {
+		d.warn(rfAt, "changelog.replication_factor", "%d: below 3, the loss of a broker can stop the job or lose its state", c.ReplicationFactor)
+	}
+	if c.MinInsyncReplicas == 1 && !j.Kafka.Embedded {
+		d.warn(minAt, "changelog.min_insync_replicas", "1: below 2, a commit can be lost with one broker")
+	}
+	return c
+}
+
+// operation asks for the keys that say nothing about results: how the job is run.
+func (d *decoder) operation(root *section, j *Job) {
+	s := root.section("state")
+	j.State.Dir, _ = get(s, "dir", "./state", anyText)
+	get(s, "store", "memory", word([]string{"memory"}, "disk"))
+	var at place
+	if j.State.MaxBytes, at = get(s, "max_bytes", "auto", maxBytes); at.file != "" {
+		d.warn(at, "state.max_bytes", "is checked, but not enforced yet in this version")
+	}
+	s.close()
+
+	s = root.section("commit")
+	interval, _ := get(s, "interval", "100ms", duration(window.Range{Min: 1, Max: window.Minute}))
+	j.Commit.Interval = time.Duration(interval) * time.Millisecond
+	j.Commit.MaxRecords, _ = get(s, "max_records", "50000", whole(4, 10_000_000))
+	j.Commit.MaxBytes, _ = get(s, "max_bytes", "16MiB", size(64<<10, 1<<30))
+	j.Commit.MaxPerSecond, _ = get(s, "max_per_second", "0", whole(0, 100_000))
+	s.close()
+
+	s = root.section("checkpoint")
+	checkpoint, _ := get(s, "interval", "30s", duration(window.Range{Min: 100, Max: 24 * window.Hour}))
+	j.Checkpoint = time.Duration(checkpoint) * time.Millisecond
+	s.later("max_write_rate")
+	s.close()
+
+	s = root.section("recovery")
+	s.later("target")
+	s.close()
+
+	shutdown, _ := get(root, "shutdown", "stay", word([]string{"stay", "leave"}))
+	j.Leave = shutdown == "leave"
+
+	s = root.section("http")
+	j.Listen, _ = get(s, "listen", `""`, listen)
+	s.later("token_file", "token_env")
+	s.close()
+}
+
+// maxBytes is a size, or auto.
+var maxBytes = func() spec[int64] {
+	sp := size(1<<20, 1<<50)
+	sized := sp.parse
+	sp.want += ", or auto: 60 % of the memory limit"
+	sp.parse = func(text string) (int64, *wrong) {
+		if text == "auto" {
+			return 0, nil
+		}
+		return sized(text)
+	}
+	return sp
+}()
