@@ -68,7 +68,7 @@ func (f *Fleet) value() string {
 	return fmt.Sprintf("%d.%d", f.random.IntN(200)-100, f.random.IntN(100))
 }
 
-// bad returns a line that is no reading; its device can be read all the same, so that it has a record key.
+// bad returns a line that is no reading. The device of some can be read all the same, so that they have a record key.
 func (f *Fleet) bad(device string, at int64) []byte {
 	forms := []string{
 		`{"device":%q,"ts":%d,"value":null}`,
@@ -81,6 +81,10 @@ func (f *Fleet) bad(device string, at int64) []byte {
 		`{"device":%q,"ts":"%d","value":1}`,
 		`{"device":%q,"ts":%d,"value":1,"value":2}`,
 		`{"device":%q,"ts":%d,"value":1,"x":{"y":[{"y":1,"y":2}]}}`,
+		`{"device":%q,"ts":%d,"value":1}}`,
+		`{"device":%q,"ts":%d,"value":`,
+		`{"device":%q,"ts":%d,"value":01}`,
+		`{"device":%q,"ts":%d,"value":1,"x":"` + "\xff" + `"}`,
 	}
 	return fmt.Appendf(nil, forms[f.random.IntN(len(forms))], device, at)
 }

@@ -38,7 +38,7 @@ func TestFleetHoldsEverything(t *testing.T) {
 			seen["a plain loop is wrong"]++
 		}
 	}
-	for _, what := range []string{"late", "value", "time", "implausible", "duplicate", "short final true", "short final false",
+	for _, what := range []string{"late", "value", "time", "implausible", "duplicate", "json", "utf8", "short final true", "short final false",
 		"long final false", "a plain loop is wrong"} {
 		if seen[what] == 0 {
 			t.Errorf("no %q in %d lines: %v", what, len(records), seen)

@@ -62,7 +62,7 @@ func TestProve(t *testing.T) {
 			}
 			ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 			defer cancel()
-			_, err := job.Prove(ctx, reader)
+			_, err := job.Prove(ctx, reader, expected())
 			if (want == "") != (err == nil) || err != nil && err.Error() != want {
 				t.Errorf("error %v, want %q", err, want)
 			}
@@ -77,7 +77,7 @@ func TestProveComparesFirst(t *testing.T) {
 	if err := job.RunUntilIdle(context.Background(), "run"); err != nil {
 		t.Fatal(err)
 	}
-	_, err := job.Prove(context.Background(), reader)
+	_, err := job.Prove(context.Background(), reader, expected())
 	if err == nil || !strings.Contains(err.Error(), "1 anomalies: 1 window twice") {
 		t.Errorf("error %v", err)
 	}

@@ -16,8 +16,16 @@ import (
 // Sight is everything that can be seen of a job from outside.
 type Sight struct {
 	Observed
-	Dump     []byte // the bytes of `state dump`
-	Expected *Expected
+	Dump []byte // the bytes of `state dump`
+}
+
+// Expect reads the input topic and lets the oracle judge it.
+func (j *Job) Expect(ctx context.Context, reader *oracle.Reader) (*Expected, error) {
+	input, err := reader.Read(ctx, j.input(), oracle.AtHighWatermark)
+	if err != nil {
+		return nil, err
+	}
+	return Expect(&j.Oracle, input), nil
 }
 
 // RunUntilIdle runs the job until all input is committed; the exit code must be 0.
@@ -26,13 +34,9 @@ func (j *Job) RunUntilIdle(ctx context.Context, name string) error {
 	return err
 }
 
-// Look reads the topics and the state dump, and lets the oracle judge the input.
-func (j *Job) Look(ctx context.Context, reader *oracle.Reader) (*Sight, error) {
-	input, err := reader.Read(ctx, j.input(), oracle.AtHighWatermark)
-	if err != nil {
-		return nil, err
-	}
-	s := &Sight{Expected: Expect(&j.Oracle, input)}
+// Look reads the topics and the state dump.
+func (j *Job) Look(ctx context.Context, reader *oracle.Reader) (s *Sight, err error) {
+	s = &Sight{}
 	if s.Dump, err = j.run(ctx, "dump", "state", "dump", "-c", j.Config()); err != nil {
 		return nil, err
 	}
@@ -166,36 +170,42 @@ func parseOutput(m oracle.Message) (Output, error) {
 	return o, nil
 }
 
-// Prove looks at a job that is idle and compares everything with the oracle; then it starts the job again, once as it
-// is and once with its local state deleted: neither may change anything (I1, I6, I10). An error says what is wrong.
-func (j *Job) Prove(ctx context.Context, reader *oracle.Reader) (*Sight, error) {
+// Prove compares everything that a job which is idle shows with what the oracle expects; then it starts the job again,
+// once as it is and once with its local state deleted: neither may change anything (I1, I6, I10). An error says what is
+// wrong.
+func (j *Job) Prove(ctx context.Context, reader *oracle.Reader, want *Expected) (*Sight, error) {
 	first, err := j.Look(ctx, reader)
 	if err != nil {
 		return nil, err
 	}
-	if found := Report(Compare(first.Expected, &first.Observed), 20); found != "" {
+	if found := Report(Compare(want, &first.Observed), 20); found != "" {
 		return first, errors.New(found)
 	}
-	for _, again := range []string{"second-restart", "restart-without-local-state"} {
-		if again == "restart-without-local-state" {
-			if err := os.RemoveAll(j.LocalState()); err != nil {
-				return first, err
-			}
-		} else if _, err := j.run(ctx, "verify", "checkpoint", "verify", "-c", j.Config()); err != nil {
-			return first, err
-		}
-		if err := j.RunUntilIdle(ctx, again); err != nil {
-			return first, err
-		}
-		second, err := j.Look(ctx, reader)
-		if err != nil {
-			return first, err
-		}
-		if err := first.same(second); err != nil {
-			return first, fmt.Errorf("after the %s: %w", again, err)
-		}
+	if _, err := j.run(ctx, "checkpoint-verify", "checkpoint", "verify", "-c", j.Config()); err != nil {
+		return first, err
 	}
-	return first, nil
+	if err := j.unchanged(ctx, reader, first, "second-restart"); err != nil {
+		return first, err
+	}
+	if err := os.RemoveAll(j.LocalState()); err != nil {
+		return first, err
+	}
+	return first, j.unchanged(ctx, reader, first, "restart-without-local-state")
+}
+
+// unchanged runs the job once more and compares what it shows then with what it showed before.
+func (j *Job) unchanged(ctx context.Context, reader *oracle.Reader, before *Sight, name string) error {
+	if err := j.RunUntilIdle(ctx, name); err != nil {
+		return err
+	}
+	after, err := j.Look(ctx, reader)
+	if err != nil {
+		return err
+	}
+	if err := before.same(after); err != nil {
+		return fmt.Errorf("after the %s: %w", name, err)
+	}
+	return nil
 }
 
 // same says in what two looks at a job differ.
