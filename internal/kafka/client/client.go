@@ -46,6 +46,18 @@ const (
 	CompressionZstd
 )
 
+func (c Compression) codec() kgo.CompressionCodec {
+	switch c {
+	case CompressionNone:
+		return kgo.NoCompression()
+	case CompressionSnappy:
+		return kgo.SnappyCompression()
+	case CompressionZstd:
+		return kgo.ZstdCompression()
+	}
+	return kgo.Lz4Compression()
+}
+
 // SASL names a mechanism and its credentials.
 type SASL struct {
 	Mechanism string // PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512
@@ -69,6 +81,8 @@ type Cluster struct {
 	options Options
 	base    []kgo.Opt
 	opening chan struct{} // semaphore of maxOpening
+
+	buffers sync.Pool // of *[]byte, for batches being written
 
 	mu       sync.Mutex
 	admitted bool // transaction.version was seen to be high enough
@@ -111,7 +125,10 @@ func New(options Options) (*Cluster, error) {
 	if err := kgo.ValidateOpts(base...); err != nil {
 		return nil, refuse("connect", err, "")
 	}
-	return &Cluster{options: options, base: base, opening: make(chan struct{}, maxOpening)}, nil
+	return &Cluster{
+		options: options, base: base, opening: make(chan struct{}, maxOpening),
+		buffers: sync.Pool{New: func() any { return new([]byte) }},
+	}, nil
 }
 
 func (s *SASL) mechanism() (sasl.Mechanism, error) {

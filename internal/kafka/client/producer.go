@@ -36,7 +36,7 @@ func (c *Cluster) Producer(topic string, maxBatch int) (*Producer, error) {
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.RequiredAcks(kgo.AllISRAcks()),
 		kgo.ProducerBatchMaxBytes(int32(maxBatch)),
-		kgo.ProducerBatchCompression(c.options.Compression.codecs()...),
+		kgo.ProducerBatchCompression(c.options.Compression.codec()),
 		kgo.MaxBufferedRecords(producerRecords),
 		kgo.MaxBufferedBytes(producerBytes),
 		kgo.RecordDeliveryTimeout(producerTimeout),

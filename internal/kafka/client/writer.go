@@ -4,29 +4,31 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
-	"sync/atomic"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/tidemark-streams/tidemark/internal/kafka"
 )
 
-// writer is one transactional producer on one franz-go client, made at the fence and closed at the first error (R21):
-// several errors end such a client for good, and a nil from an abort proves nothing, so nothing is ever repaired here.
+// writer is one transactional producer that speaks the protocol itself: InitProducerID, Produce, EndTxn. franz-go
+// carries the requests and finds the coordinator. Its own producer is not used, for at the pinned version it can answer
+// a commit with nil that it turned into an abort (DESIGN.md, Why not kgo.Produce); this one has no abort at all, retries
+// only what cannot be misunderstood, and ends at the first error (R21, I8).
+//
+// With transaction.version 2 a produce request adds its partitions to the transaction by itself, and every commit yields
+// a new epoch, so that a request that was late by a transaction is refused and not taken for the next one's (R12).
 type writer struct {
-	cluster *Cluster
-	txnID   string
-	cl      *kgo.Client
-	open    bool  // a transaction is open
-	spent   error // the first error; nothing works after it
-
-	records []kgo.Record // of the present Send, reused
-	headers []kgo.RecordHeader
-	offsets []int64
-
-	acks acks
+	cluster  *Cluster
+	txnID    string
+	cl       *kgo.Client
+	producer kafka.Producer
+	open     bool  // a transaction is open
+	spent    error // the first error; nothing works after it
+	out      outbox
+	offsets  []int64
 }
 
 var _ kafka.Writer = (*writer)(nil)
@@ -36,35 +38,11 @@ func (c *Cluster) Writer(transactionalID string) (kafka.Writer, error) {
 	if transactionalID == "" {
 		return nil, refuse("make writer", errors.New("no transactional id"), "")
 	}
-	return &writer{cluster: c, txnID: transactionalID, acks: acks{done: make(chan struct{}, 1)}}, nil
-}
-
-func (w *writer) options() []kgo.Opt {
-	opts := []kgo.Opt{
-		kgo.TransactionalID(w.txnID),
-		kgo.TransactionTimeout(txnTimeout),
-		kgo.ConcurrentTransactionsBackoff(2 * time.Millisecond), // R20
-		kgo.RequiredAcks(kgo.AllISRAcks()),
-		kgo.RecordPartitioner(kgo.ManualPartitioner()),
-		kgo.RecordDeliveryTimeout(deliveryTimeout),
-		kgo.ProduceRequestTimeout(requestTimeout),
-		kgo.ProducerLinger(0),
-		kgo.MaxBufferedRecords(1 << 30),      // the caller bounds a commit
-		kgo.ProducerBatchMaxBytes(1_000_000), // below max.message.bytes' default of 1,048,588, with room for the framing
+	out, err := newOutbox(c.options.Compression, &c.buffers)
+	if err != nil {
+		return nil, refuse("make writer", err, "")
 	}
-	return append(opts, kgo.ProducerBatchCompression(w.cluster.options.Compression.codecs()...))
-}
-
-func (c Compression) codecs() []kgo.CompressionCodec {
-	switch c {
-	case CompressionNone:
-		return []kgo.CompressionCodec{kgo.NoCompression()}
-	case CompressionSnappy:
-		return []kgo.CompressionCodec{kgo.SnappyCompression()}
-	case CompressionZstd:
-		return []kgo.CompressionCodec{kgo.ZstdCompression()}
-	}
-	return []kgo.CompressionCodec{kgo.Lz4Compression()}
+	return &writer{cluster: c, txnID: transactionalID, out: out}, nil
 }
 
 // Fence is described in package kafka.
@@ -83,16 +61,25 @@ func (w *writer) Fence(ctx context.Context) (kafka.Producer, error) {
 	case <-ctx.Done():
 		return kafka.Producer{}, w.end(fail("fence "+w.txnID, nowhere, context.Cause(ctx)))
 	}
-	cl, err := w.cluster.open(w.options()...)
-	if err != nil {
+	var err error
+	if w.cl, err = w.cluster.open(); err != nil {
 		return kafka.Producer{}, w.end(err)
 	}
-	w.cl = cl
-	id, epoch, err := cl.ProducerID(ctx) // runs InitProducerID
+	err = w.whileConcurrent(ctx, func() error {
+		req := kmsg.NewPtrInitProducerIDRequest()
+		req.TransactionalID = &w.txnID
+		req.TransactionTimeoutMillis = int32(txnTimeout.Milliseconds())
+		resp, err := req.RequestWith(ctx, w.cl)
+		if err != nil {
+			return err
+		}
+		w.producer = kafka.Producer{ID: resp.ProducerID, Epoch: resp.ProducerEpoch}
+		return kerr.ErrorForCode(resp.ErrorCode)
+	})
 	if err != nil {
 		return kafka.Producer{}, w.end(fail("fence "+w.txnID, nowhere, late(ctx, err)))
 	}
-	return kafka.Producer{ID: id, Epoch: epoch}, nil
+	return w.producer, nil
 }
 
 // Send is described in package kafka.
@@ -100,93 +87,88 @@ func (w *writer) Send(ctx context.Context, messages []kafka.Message) ([]int64, e
 	if w.spent != nil || w.cl == nil {
 		return nil, w.refused("send")
 	}
+	w.offsets = w.offsets[:0]
 	if len(messages) == 0 {
-		return w.offsets[:0], nil
+		return w.offsets, nil
 	}
 	if !w.open {
-		if err := w.cl.BeginTransaction(); err != nil {
-			return nil, w.end(fail("begin transaction "+w.txnID, nowhere, err))
-		}
+		w.out.begin()
 		w.open = true
 	}
-	w.fill(messages)
-	w.acks.expect(len(w.records))
-	promise := w.acks.promise
-	for i := range w.records {
-		w.cl.Produce(context.Background(), &w.records[i], promise)
-	}
-	if err := w.await(ctx); err != nil {
+	w.out.fill(messages, time.Now().UnixMilli())
+	ctx, cancel := bounded(ctx, deliveryTimeout, "not every record was acknowledged")
+	defer cancel()
+	d := delivery{writer: w, ctx: ctx}
+	if err := d.run(); err != nil {
 		return nil, w.end(err)
 	}
-	w.offsets = w.offsets[:0]
-	for i := range w.records {
-		w.offsets = append(w.offsets, w.records[i].Offset)
-	}
-	clear(w.records) // they hold the caller's memory
-	clear(w.headers)
+	w.offsets = w.out.offsets(w.offsets)
+	w.out.clear()
 	return w.offsets, nil
 }
 
-// fill makes franz-go's records of messages, in memory that the next Send uses again.
-func (w *writer) fill(messages []kafka.Message) {
-	w.records, w.headers = w.records[:0], w.headers[:0]
-	if cap(w.records) < len(messages) {
-		w.records = make([]kgo.Record, 0, len(messages))
-	}
-	total := 0
-	for i := range messages {
-		total += len(messages[i].Headers)
-	}
-	if cap(w.headers) < total { // never grown below: records point into it
-		w.headers = make([]kgo.RecordHeader, 0, total)
-	}
-	now := time.Now()
-	for i := range messages {
-		m := &messages[i]
-		r := kgo.Record{Key: m.Key, Value: m.Value, Topic: m.Topic, Partition: m.Partition, Timestamp: now}
-		if n := len(m.Headers); n > 0 {
-			at := len(w.headers)
-			for _, h := range m.Headers {
-				w.headers = append(w.headers, kgo.RecordHeader(h))
-			}
-			r.Headers = w.headers[at : at+n : at+n]
-		}
-		w.records = append(w.records, r)
-	}
-}
-
-// await waits for every acknowledgement. When time runs out the client is closed, which answers what is still open, so
-// that nothing of the caller's memory is in use any more when Send returns.
-func (w *writer) await(ctx context.Context) error {
-	ctx, cancel := bounded(ctx, deliveryTimeout, "not every record was acknowledged")
-	defer cancel()
-	select {
-	case <-w.acks.done:
-		return w.acks.failure()
-	case <-ctx.Done():
-		w.cl.Close()
-		<-w.acks.done
-		w.cl = nil
-	}
-	err := fail("send", nowhere, context.Cause(ctx))
-	if last := w.acks.failure(); last != nil && !errors.Is(last, kgo.ErrClientClosed) {
-		err = last
-	}
-	return err
-}
-
-// Commit is described in package kafka.
+// Commit is described in package kafka. The request is sent again when its connection or the coordinator was lost: the
+// broker knows by the epoch that it is the same commit. What is still unanswered after that is unknown.
 func (w *writer) Commit(ctx context.Context) error {
 	if w.spent != nil || w.cl == nil || !w.open {
 		return w.refused("commit")
 	}
 	ctx, cancel := bounded(ctx, deliveryTimeout, "no answer to the commit")
 	defer cancel()
-	if err := w.cl.EndTransaction(ctx, kgo.TryCommit); err != nil {
+	err := w.whileConcurrent(ctx, func() error {
+		req := kmsg.NewPtrEndTxnRequest()
+		req.TransactionalID, req.ProducerID, req.ProducerEpoch = w.txnID, w.producer.ID, w.producer.Epoch
+		req.Commit = true
+		resp, err := req.RequestWith(ctx, w.cl)
+		if err != nil {
+			return err
+		}
+		if err := kerr.ErrorForCode(resp.ErrorCode); err != nil {
+			return err
+		}
+		next := kafka.Producer{ID: resp.ProducerID, Epoch: resp.ProducerEpoch}
+		if resp.Version < 5 || next.ID < 0 || next == w.producer {
+			return fmt.Errorf("the commit was answered without a new epoch (request version %d): was transaction.version lowered?", resp.Version)
+		}
+		w.producer = next
+		return nil
+	})
+	if err != nil {
 		return w.end(fail("end transaction "+w.txnID, nowhere, late(ctx, err)))
 	}
 	w.open = false
 	return nil
+}
+
+// whileConcurrent repeats try while the broker is still writing the markers of the last transaction.
+func (w *writer) whileConcurrent(ctx context.Context, try func() error) error {
+	for n := 0; ; n++ {
+		err := try()
+		if !errors.Is(err, kerr.ConcurrentTransactions) {
+			return err
+		}
+		if e := pause(ctx, markerPause(n)); e != nil {
+			return fmt.Errorf("%w, last answer: %w", e, err)
+		}
+	}
+}
+
+// markerPause is how long to wait for markers to be written: they take a millisecond or two (R20), unless a partition
+// they go to has no leader.
+func markerPause(n int) time.Duration {
+	return min(2*time.Millisecond<<max(0, min(n-10, 5)), 50*time.Millisecond)
+}
+
+// pause waits, or returns why ctx ended.
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // Close is described in package kafka.
@@ -218,54 +200,4 @@ func (w *writer) refused(op string) error {
 		return refuse(op+" "+w.txnID, errors.New("fenced already"), "make a new writer")
 	}
 	return refuse(op+" "+w.txnID, errors.New("not fenced, or no transaction open"), "")
-}
-
-// acks counts the acknowledgements of one Send.
-type acks struct {
-	left atomic.Int64
-	done chan struct{} // one token when left has reached 0
-
-	mu     sync.Mutex
-	record place
-	size   int
-	err    error
-}
-
-func (a *acks) expect(n int) {
-	a.err = nil
-	a.left.Store(int64(n))
-}
-
-// promise is called once for every record. The first error is kept, unless a later one is permanent and it is not: that
-// one would come again (S14).
-func (a *acks) promise(r *kgo.Record, err error) {
-	if err != nil {
-		a.mu.Lock()
-		class, _ := classOf(err)
-		if kept, _ := classOf(a.err); a.err == nil || (class == kafka.ClassPermanent && kept != kafka.ClassPermanent) {
-			a.record, a.size, a.err = place{r.Topic, r.Partition, -1}, sizeOf(r), err
-		}
-		a.mu.Unlock()
-	}
-	if a.left.Add(-1) == 0 {
-		a.done <- struct{}{}
-	}
-}
-
-func sizeOf(r *kgo.Record) int {
-	n := len(r.Key) + len(r.Value)
-	for i := range r.Headers {
-		n += len(r.Headers[i].Key) + len(r.Headers[i].Value)
-	}
-	return n
-}
-
-// failure is the error of the Send whose acknowledgements are all in.
-func (a *acks) failure() error {
-	if a.err == nil {
-		return nil
-	}
-	class, hint := classOf(a.err)
-	return &kafka.Error{Class: class, Op: "send", Topic: a.record.topic, Partition: a.record.partition, Offset: -1,
-		Size: a.size, Hint: hint, Err: a.err}
 }

@@ -1,0 +1,50 @@
+package conformance
+
+import (
+	"github.com/tidemark-streams/tidemark/internal/kafka"
+)
+
+var adminTests = map[string]func(*suite){
+	"Cluster": func(s *suite) {
+		admin := must[kafka.Admin](s)(s.Cluster.Admin())
+		defer admin.Close()
+		id, version, err := admin.Cluster(s.ctx)
+		if err != nil || id == "" || version < 2 {
+			s.Fatalf("cluster %q, transaction.version %d, %v", id, version, err)
+		}
+	},
+
+	"Topics": func(s *suite) {
+		admin := must[kafka.Admin](s)(s.Cluster.Admin())
+		defer admin.Close()
+		none, name := s.name("none"), s.name("topic")
+		spec := kafka.TopicSpec{Name: name, Partitions: 3, Configs: map[string]string{"cleanup.policy": "compact", "delete.retention.ms": "7200000"}}
+		s.ok(admin.Create(s.ctx, spec))
+		before := must[map[string]kafka.TopicInfo](s)(admin.Topics(s.ctx, none, name))
+		spec.Partitions = 5 // exists already: no error, no change
+		s.ok(admin.Create(s.ctx, spec))
+		after := must[map[string]kafka.TopicInfo](s)(admin.Topics(s.ctx, name, none))
+		if len(before) != 1 || len(after) != 1 {
+			s.Fatalf("topics that do not exist were described: %v, %v", before, after)
+		}
+		b, a := before[name], after[name]
+		if !b.ID.Equal(a.ID) || a.Name != name || a.Partitions != 3 || a.ReplicationFactor != 1 || len(a.Leaderless) != 0 {
+			s.Errorf("%+v, then %+v", b, a)
+		}
+		if c := a.Configs; c["cleanup.policy"] != "compact" || c["delete.retention.ms"] != "7200000" || c["max.message.bytes"] == "" {
+			s.Errorf("settings %v", c)
+		}
+		if got := must[map[string]kafka.TopicInfo](s)(admin.Topics(s.ctx)); len(got) != 0 {
+			s.Errorf("asked for nothing, got %v", got)
+		}
+	},
+
+	"RefusedTopic": func(s *suite) {
+		if s.AnyTopicName {
+			return
+		}
+		admin := must[kafka.Admin](s)(s.Cluster.Admin())
+		defer admin.Close()
+		s.fails(admin.Create(s.ctx, kafka.TopicSpec{Name: "no spaces allowed", Partitions: 1}), kafka.ClassPermanent)
+	},
+}
