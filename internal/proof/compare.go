@@ -1,6 +1,7 @@
 package proof
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"math"
@@ -248,7 +249,7 @@ func sameNumber(want string, got Number) bool {
 	return err1 == nil && err2 == nil && oracle.SameBits(a, b)
 }
 
-// live compares the keys that are alive in the changelog with the open windows.
+// live compares the entries that are alive in the changelog with the open windows, byte for byte.
 func (c *comparison) live(windows map[string]*oracle.Window) {
 	const where = "changelog"
 	alive := map[string]bool{}
@@ -262,6 +263,8 @@ func (c *comparison) live(windows map[string]*oracle.Window) {
 			c.window(WindowTwice, where, w, "one entry", "one in each of two partitions")
 		case w.Final:
 			c.window(Revived, where, w, "no entry: the window is due", "an entry")
+		default:
+			c.entry(w, e.Value)
 		}
 		alive[id] = true
 	}
@@ -270,4 +273,22 @@ func (c *comparison) live(windows map[string]*oracle.Window) {
 			c.window(MissingWindow, where, w, "an entry", "nothing")
 		}
 	}
+}
+
+// entry compares the bytes of one entry.
+func (c *comparison) entry(w *oracle.Window, got []byte) {
+	bytesAfter := func(n int) []byte {
+		return w.EntryValue(n, len(c.want.Config.Values), c.functions(w.Aggregation))
+	}
+	want := bytesAfter(len(w.Readings))
+	if bytes.Equal(got, want) {
+		return
+	}
+	kind := WrongValue
+	for n := 1; n < len(w.Readings) && kind != Stale; n++ {
+		if bytes.Equal(got, bytesAfter(n)) {
+			kind = Stale
+		}
+	}
+	c.window(kind, "changelog", w, fmt.Sprintf("%x", want), fmt.Sprintf("%x", got))
 }

@@ -35,6 +35,13 @@ func inputOfExpected() []oracle.Message {
 	return messages
 }
 
+// The values of the two live entries: 7, and 5 + 6 = 11, as M * 2^0, with minimum and maximum.
+const (
+	entryA    = "\x01\x01\x02\x00\x07\x00\x00\x00\x00\x00\x00\x1c\x40\x00\x00\x00\x00\x00\x00\x1c\x40"
+	entryFive = "\x01\x01\x02\x00\x05\x00\x00\x00\x00\x00\x00\x14\x40\x00\x00\x00\x00\x00\x00\x14\x40"
+	entryB    = "\x01\x02\x02\x00\x0b\x00\x00\x00\x00\x00\x00\x14\x40\x00\x00\x00\x00\x00\x00\x18\x40"
+)
+
 // perfect is what a tidemark without fault shows of the input above.
 func perfect(t *testing.T, want *Expected) *Observed {
 	t.Helper()
@@ -53,7 +60,8 @@ func perfect(t *testing.T, want *Expected) *Observed {
 		},
 		Results: []Line{line(`{"agg":"minute","key":["a"],"start":1704067200000,"end":1704067260000,"count":3,"sum":1,"min":-1e16,"max":1e16,`+
 			`"mean":0.3333333333333333,"final":true}`, "minute/0 at 5")},
-		Live: []oracle.Entry{{Aggregation: "minute", Key: []string{"a"}, Start: t0 + 60_000}, {Aggregation: "minute", Key: []string{"b"}, Start: t0 + 60_000}},
+		Live: []oracle.Entry{{Aggregation: "minute", Key: []string{"a"}, Start: t0 + 60_000, Value: []byte(entryA)},
+			{Aggregation: "minute", Key: []string{"b"}, Start: t0 + 60_000, Value: []byte(entryB)}},
 		Late: []Output{{Offset: 6, Aggregation: "minute", Start: t0, End: t0 + 60_000, StreamTime: t0 + 119_000,
 			Key: o.Late[0].Record.Key, Value: o.Late[0].Record.Value}},
 		Dead:     []Output{{Offset: 7, Reason: "null_field", Key: o.Dead[0].Record.Key, Value: o.Dead[0].Record.Value}},
@@ -117,6 +125,8 @@ func TestAnomaliesAreNamed(t *testing.T) {
 		"result too early":    {Torn, func(o *Observed) { o.Results = append(o.Results, o.State[0]) }},
 		"window of nobody":    {Unknown, func(o *Observed) { o.State[0].Start += 7; o.State = append(o.State, perfect(t, expected()).State[0]) }},
 		"changelog lacks key": {MissingWindow, func(o *Observed) { o.Live = o.Live[1:] }},
+		"changelog value":     {WrongValue, func(o *Observed) { o.Live[1].Value = []byte(entryA) }},
+		"changelog stale":     {Stale, func(o *Observed) { o.Live[1].Value = []byte(entryFive) }},
 		"changelog revived": {Revived, func(o *Observed) {
 			o.Live = append(o.Live, oracle.Entry{Aggregation: "minute", Key: []string{"a"}, Start: t0})
 		}},

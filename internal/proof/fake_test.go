@@ -167,8 +167,8 @@ func show(t *testing.T, client *kgo.Client) {
 		add("job-in", r.Key, r.Value)
 	}
 	add("job-changelog", []byte{0xF0}, []byte("fence"))
-	add("job-changelog", entryKey("a", t0+60_000), []byte("v"))
-	add("job-changelog", entryKey("b", t0+60_000), []byte("v"))
+	add("job-changelog", entryKey("a", t0+60_000), []byte(entryA))
+	add("job-changelog", entryKey("b", t0+60_000), []byte(entryB))
 	add("job-changelog", []byte{0xC0}, fakeCommit(1, 2, 2))
 	add("job-minute", []byte("a"), []byte(finalLine))
 	late, dead := o.Late[0], o.Dead[0]

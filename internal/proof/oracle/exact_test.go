@@ -39,3 +39,25 @@ func TestMinMaxKnowTheSignOfZero(t *testing.T) {
 		}
 	}
 }
+
+func TestEntryValueByHand(t *testing.T) {
+	w := &Window{Readings: []Folded{{Values: []float64{1e16, -0.75}}, {Values: []float64{1, 0}}, {Values: []float64{-1e16, 0}}, {Values: []float64{1, 0.75}}}}
+	const (
+		minus1e16 = "\x00\x80\xe0\x37\x79\xc3\x41\xc3"
+		plus1e16  = "\x00\x80\xe0\x37\x79\xc3\x41\x43"
+	)
+	for _, c := range []struct {
+		n         int
+		functions []string
+		want      string
+	}{
+		{4, []string{"count"}, "\x01\x04\x04"},
+		{4, []string{"mean", "count"}, "\x01\x04\x02\x02\x01\x04\x00"}, // 1 * 2^1, and 0
+		{1, []string{"sum"}, "\x01\x01\x0a\x20\xc1\x6f\xf2\x86\x23\x01\x03\x03\x03"},
+		{3, []string{"min", "max"}, "\x01\x03" + minus1e16 + plus1e16 + "\x03\x00\x00\x00\x00\x00\x00\xe8\xbf\x00\x00\x00\x00\x00\x00\x00\x00"},
+	} {
+		if got := w.EntryValue(c.n, 2, c.functions); string(got) != c.want {
+			t.Errorf("%d readings, %v:\n got %x\nwant %x", c.n, c.functions, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,49 @@
+package oracle
+
+import (
+	"encoding/binary"
+	"math"
+	"math/big"
+	"slices"
+)
+
+// EntryValue is the value that the changelog must hold for the first n readings of a window, byte for byte: equal
+// readings have equal bytes whatever happened in between (I11). Format 1, as internal/job and aggregate document it: the
+// byte 1, then for each value field the count as an unsigned varint, the exact sum when sum or mean is wanted, min and
+// max as eight bytes each, least significant first, when they are.
+func (w *Window) EntryValue(n int, values int, functions []string) []byte {
+	b := []byte{1}
+	has := func(name string) bool { return slices.Contains(functions, name) }
+	for i := range values {
+		s := w.Stats(i, n)
+		b = binary.AppendUvarint(b, uint64(s.Count))
+		if has("sum") || has("mean") {
+			b = appendSum(b, s.sum)
+		}
+		if has("min") {
+			b = binary.LittleEndian.AppendUint64(b, math.Float64bits(s.Min))
+		}
+		if has("max") {
+			b = binary.LittleEndian.AppendUint64(b, math.Float64bits(s.Max))
+		}
+	}
+	return b
+}
+
+// appendSum appends an exact sum M * 2^e, M odd: twice the number of bytes of |M|, plus 1 below zero, as an unsigned
+// varint; e as a zigzag varint; |M|, least significant byte first. Zero is the one byte 0.
+func appendSum(b []byte, scaled *big.Int) []byte {
+	if scaled.Sign() == 0 {
+		return append(b, 0)
+	}
+	zeros := scaled.TrailingZeroBits()
+	m := new(big.Int).Rsh(new(big.Int).Abs(scaled), zeros).Bytes()
+	head := uint64(len(m)) * 2
+	if scaled.Sign() < 0 {
+		head++
+	}
+	b = binary.AppendUvarint(b, head)
+	b = binary.AppendVarint(b, int64(zeros)-scaleBits)
+	slices.Reverse(m)
+	return append(b, m...)
+}
