@@ -1,0 +1,140 @@
+package job
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/tidemark-streams/tidemark/aggregate"
+	"github.com/tidemark-streams/tidemark/internal/record"
+	"github.com/tidemark-streams/tidemark/internal/task"
+	"github.com/tidemark-streams/tidemark/window"
+)
+
+// newBench is a task over an empty base, with room for any batch, and n readings of its devices in one hour.
+func newBench(b testing.TB, n, devices int) (*task.Task, *Job, []task.Input) {
+	config := minutes(0)
+	config.Aggregations[0].Window.Size = window.Hour
+	j, err := New(config, 0, 1, roomy)
+	if err != nil {
+		b.Fatal(err)
+	}
+	t, err := task.New(&entries{values: map[string][]byte{}}, j, &record.Commit{Birth: 7, Fence: 9, Epoch: -1,
+		Anchor: record.Anchor{Offset: -1}, StreamTime: record.NoTime, SetterOffset: -1, MinRetention: 1},
+		task.Options{Job: "bench", MaxRecords: 1 << 30, MaxBytes: 1 << 40})
+	if err != nil {
+		b.Fatal(err)
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	in := make([]task.Input, n)
+	for i := range in {
+		device := fmt.Sprintf("dev-%06d", i%devices)
+		at := t0 + int64(i)
+		in[i] = task.Input{Offset: int64(i), Epoch: 1, Timestamp: at, Key: []byte(device), Value: fmt.Appendf(nil,
+			`{"device":"%s","ts":%d,"value":%.2f}`, device, at, 20+random.NormFloat64())}
+	}
+	return t, j, in
+}
+
+// BenchmarkProcess is one reading from its bytes into a window that is in cache: scan, key and partition check, order of
+// judgement, View, exact fold.
+func BenchmarkProcess(b *testing.B) {
+	for _, devices := range []int{1000, 100_000} {
+		b.Run(fmt.Sprintf("%d devices", devices), func(b *testing.B) {
+			t, _, in := newBench(b, devices, devices)
+			fold(b, t, in)
+			b.ReportAllocs()
+			b.ResetTimer()
+			for done := 0; done < b.N; {
+				n := min(len(in), b.N-done)
+				for i := range in[:n] {
+					in[i].Offset += int64(len(in))
+				}
+				fold(b, t, in[:n])
+				for i := n; i < len(in); i++ {
+					in[i].Offset += int64(len(in))
+				}
+				done += n
+			}
+		})
+	}
+}
+
+func fold(b testing.TB, t *task.Task, in []task.Input) {
+	if n, err := t.Fold(in); err != nil || n != len(in) {
+		b.Fatalf("folded %d of %d: %v", n, len(in), err)
+	}
+}
+
+// TestProcessAllocates nothing for accepted readings whose windows are dirty already.
+func TestProcessAllocatesNothing(t *testing.T) {
+	machine, _, in := newBench(t, 1000, 1000)
+	fold(t, machine, in)
+	allocs := testing.AllocsPerRun(20, func() {
+		for i := range in {
+			in[i].Offset += int64(len(in))
+		}
+		fold(t, machine, in)
+	})
+	if allocs != 0 {
+		t.Errorf("%v allocations for %d readings", allocs, len(in))
+	}
+}
+
+// filled is an accumulator of a hundred readings.
+func filled() []aggregate.Accumulator {
+	list := make([]aggregate.Accumulator, 1)
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 100 {
+		list[0].Add(float64(int(2000+100*random.NormFloat64())) / 100)
+	}
+	return list
+}
+
+var bytesSink []byte
+
+func BenchmarkResult(b *testing.B) {
+	config := minutes(0)
+	l := newLayout(&config)
+	key := record.AppendStart(record.AppendField(record.EntryPrefix(nil, "minute"), []byte("dev-000123")), t0)
+	numbers := filled()
+	b.ReportAllocs()
+	for b.Loop() {
+		bytesSink = l.tables[0].appendResult(bytesSink[:0], key, window.Span{Start: t0, End: t0 + 60_000}, numbers)
+	}
+	b.ReportMetric(float64(len(bytesSink)), "bytes")
+}
+
+func BenchmarkEncodeEntry(b *testing.B) {
+	numbers := filled()
+	b.ReportAllocs()
+	for b.Loop() {
+		bytesSink = encode(bytesSink[:0], aggregate.All, numbers)
+	}
+	b.ReportMetric(float64(len(bytesSink)), "bytes")
+}
+
+func BenchmarkLoadEntry(b *testing.B) {
+	config := minutes(0)
+	l := newLayout(&config)
+	value := encode(nil, aggregate.All, filled())
+	into := make([]aggregate.Accumulator, 1)
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := l.decode(value, aggregate.All, into); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkPlace(b *testing.B) {
+	config := minutes(0)
+	l := newLayout(&config)
+	key := record.AppendStart(record.AppendField(record.EntryPrefix(nil, "minute"), []byte("dev-000123")), t0)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := l.place(key); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,129 @@
+package job
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/tidemark-streams/tidemark/aggregate"
+	"github.com/tidemark-streams/tidemark/internal/record"
+	"github.com/tidemark-streams/tidemark/internal/task"
+	"github.com/tidemark-streams/tidemark/reading"
+	"github.com/tidemark-streams/tidemark/window"
+)
+
+// Config is a job: how records are read, how they must be partitioned, and what is computed of them.
+type Config struct {
+	Input         string         // topic, for the headers of late readings and dead letters
+	Format        reading.Format // key, values, time and its guards
+	PartitionedBy []string       // the key fields that make the record key, in order; nil stands for all of them (R3)
+	Partitioner   Partitioner
+	Aggregations  []Aggregation
+}
+
+// Aggregation is one table of windows.
+type Aggregation struct {
+	Name      string
+	Window    window.Tumbling
+	Grace     int64 // ms
+	Functions aggregate.Functions
+}
+
+// Limits are the largest key plus value plus headers, in bytes, that each topic takes.
+type Limits struct {
+	Changelog  record.Bytes
+	Result     record.Bytes
+	Late       record.Bytes
+	DeadLetter record.Bytes
+}
+
+// Check returns all faults of the configuration, joined, or nil.
+func (c *Config) Check() error {
+	faults := []error{c.Format.Check(), c.checkPartitioning()}
+	if len(c.Aggregations) == 0 {
+		faults = append(faults, errors.New("aggregations: none"))
+	}
+	for i := range c.Aggregations {
+		a := &c.Aggregations[i]
+		if slices.ContainsFunc(c.Aggregations[:i], func(b Aggregation) bool { return b.Name == a.Name }) {
+			faults = append(faults, fmt.Errorf("aggregation %q is there twice", a.Name))
+		}
+		if err := a.check(); err != nil {
+			faults = append(faults, fmt.Errorf("aggregation %q: %w", a.Name, err))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+func (a *Aggregation) check() error {
+	var faults []error
+	if a.Name == "" || len(a.Name) > record.MaxName || !utf8.ValidString(a.Name) {
+		faults = append(faults, fmt.Errorf("name of %d bytes, want 1 to %d bytes of text", len(a.Name), record.MaxName))
+	}
+	if err := a.Window.Check(); err != nil {
+		faults = append(faults, fmt.Errorf("window: %w", err))
+	}
+	if a.Grace < window.Graces.Min || a.Grace > window.Graces.Max {
+		faults = append(faults, fmt.Errorf("grace %s: want %s", window.Format(a.Grace), window.Graces))
+	}
+	if a.Functions == 0 || a.Functions&^aggregate.All != 0 {
+		faults = append(faults, fmt.Errorf("functions %q: want one or more of %s", a.Functions, aggregate.All))
+	}
+	return errors.Join(faults...)
+}
+
+func (c *Config) checkPartitioning() error {
+	var faults []error
+	if c.PartitionedBy != nil && len(c.PartitionedBy) == 0 {
+		faults = append(faults, errors.New("partitioned_by: no field"))
+	}
+	for i, name := range c.PartitionedBy {
+		switch {
+		case !slices.Contains(c.Format.Key, name):
+			faults = append(faults, fmt.Errorf("partitioned_by: %q is no key field (%s), and readings of one key would lie in several partitions",
+				name, strings.Join(c.Format.Key, ", ")))
+		case slices.Contains(c.PartitionedBy[:i], name):
+			faults = append(faults, fmt.Errorf("partitioned_by: %q is there twice", name))
+		}
+	}
+	if c.Partitioner > Unchecked {
+		faults = append(faults, fmt.Errorf("partitioner %d is unknown", c.Partitioner))
+	}
+	return errors.Join(faults...)
+}
+
+// partitionedBy are the indexes of the key fields that make the record key.
+func (c *Config) partitionedBy() []int {
+	names := c.PartitionedBy
+	if names == nil {
+		names = c.Format.Key
+	}
+	indexes := make([]int, len(names))
+	for i, name := range names {
+		indexes[i] = slices.Index(c.Format.Key, name)
+	}
+	return indexes
+}
+
+// Definition is everything that gives the entries of the i-th aggregation their meaning, as one line of text: the
+// format of the entry, key fields, values and how their numbers are read, time field and unit, window, functions. What
+// may change while entries live is not in it: topics, grace, guards, partitioning (R32).
+func (c *Config) Definition(i int) string {
+	a := &c.Aggregations[i]
+	return fmt.Sprintf("entry=%d key=%q values=%q numbers=float64 time=%q unit=%s window=tumbling:%d+%d functions=%s",
+		entryFormat, c.Format.Key, c.Format.Values, c.Format.Time, c.Format.Unit, a.Window.Size, a.Window.Offset, a.Functions)
+}
+
+// Fingerprint is the hash of the i-th aggregation's Definition.
+func (c *Config) Fingerprint(i int) uint64 { return record.Hash([]byte(c.Definition(i))) }
+
+// aggregations are the names and fingerprints of all aggregations.
+func (c *Config) aggregations() []task.Aggregation {
+	list := make([]task.Aggregation, len(c.Aggregations))
+	for i := range list {
+		list[i] = task.Aggregation{Name: c.Aggregations[i].Name, Fingerprint: c.Fingerprint(i)}
+	}
+	return list
+}

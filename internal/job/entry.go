@@ -1,0 +1,158 @@
+package job
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/tidemark-streams/tidemark/aggregate"
+	"github.com/tidemark-streams/tidemark/internal/record"
+	"github.com/tidemark-streams/tidemark/internal/task"
+	"github.com/tidemark-streams/tidemark/window"
+)
+
+// entryFormat is the version of entry values that this program writes, their first byte.
+const entryFormat = 1
+
+// startBytes is the size of the window start at the end of a changelog key.
+const startBytes = 8
+
+// ErrNotConfigured is wrapped by errors about entries whose aggregation is not configured: they are being removed.
+var ErrNotConfigured = errors.New("the aggregation is not configured")
+
+// layout knows what the bytes of a job's entries mean.
+type layout struct {
+	values []string // names of the value fields
+	tables []table
+}
+
+// table is one aggregation.
+type table struct {
+	window    window.Tumbling
+	functions aggregate.Functions
+	prefix    []byte   // of changelog keys
+	head      []byte   // of results and dump lines, up to the key fields
+	values    [][]byte // JSON names of the value fields
+}
+
+func newLayout(c *Config) layout {
+	l := layout{values: c.Format.Values}
+	for i := range c.Aggregations {
+		a := &c.Aggregations[i]
+		t := table{window: a.Window, functions: a.Functions, prefix: record.EntryPrefix(nil, a.Name)}
+		t.head = append(appendString([]byte(`{"agg":`), []byte(a.Name)), `,"key":`...)
+		for _, name := range l.values {
+			t.values = append(t.values, appendString(nil, []byte(name)))
+		}
+		l.tables = append(l.tables, t)
+	}
+	return l
+}
+
+// find returns the index of the aggregation that a changelog key belongs to, task.Removed when that is not configured.
+// ok is false for what is no entry's key.
+func (l *layout) find(key []byte) (aggregation int, ok bool) {
+	for i := range l.tables {
+		if prefix := l.tables[i].prefix; len(key) >= len(prefix)+startBytes && bytes.HasPrefix(key, prefix) {
+			return i, true
+		}
+	}
+	_, ok = record.AggregationOf(key)
+	return task.Removed, ok
+}
+
+func damaged(key []byte) error { return fmt.Errorf("changelog key %.32x is no entry's key", key) }
+
+// place is Processor.Place.
+func (l *layout) place(key []byte) (task.Place, error) {
+	i, ok := l.find(key)
+	switch {
+	case !ok:
+		return task.Place{}, damaged(key)
+	case i == task.Removed:
+		start := record.Start(key)
+		return task.Place{Aggregation: i, Start: start, End: start}, nil
+	}
+	span, err := l.tables[i].span(key)
+	return task.Place{Aggregation: i, Start: span.Start, End: span.End}, err
+}
+
+// span is the window of an entry of this aggregation. A start that begins no window is damage, or state of another
+// definition that the fingerprint should have kept away.
+func (t *table) span(key []byte) (window.Span, error) {
+	var room [1]window.Span
+	start := record.Start(key)
+	spans := t.window.Assign(room[:0], start)
+	if len(spans) != 1 || spans[0].Start != start {
+		return window.Span{}, fmt.Errorf("changelog key %.32x: %d begins no window of %s", key, start, window.Format(t.window.Size))
+	}
+	return spans[0], nil
+}
+
+// fieldsOf are the key fields in an entry's key, which has the table's prefix, for takeField.
+func (t *table) fieldsOf(key []byte) []byte { return key[len(t.prefix) : len(key)-startBytes] }
+
+// takeField takes the next key field; of a damaged key it takes all there is.
+func takeField(rest []byte) (field, after []byte) {
+	n, w := binary.Uvarint(rest)
+	if w <= 0 || n > uint64(len(rest)-w) {
+		return rest, nil
+	}
+	return rest[w:][:n], rest[w+int(n):]
+}
+
+// decode reads an entry's value into one accumulator for each value field.
+func (l *layout) decode(value []byte, functions aggregate.Functions, into []aggregate.Accumulator) error {
+	if len(value) == 0 {
+		return errors.New("the entry's value is empty")
+	}
+	if value[0] != entryFormat {
+		return fmt.Errorf("the entry has format %d, this version reads %d: roll forward to the version that wrote it", value[0], entryFormat)
+	}
+	rest := value[1:]
+	var err error
+	for i := range into {
+		if rest, err = into[i].DecodeBinary(rest, functions); err != nil {
+			return fmt.Errorf("value %q of the entry: %w", l.values[i], err)
+		}
+		if into[i].Count() == 0 {
+			return fmt.Errorf("value %q of the entry: no readings; an entry is born with one", l.values[i])
+		}
+	}
+	if len(rest) > 0 {
+		return fmt.Errorf("%d bytes after the end of the entry's value", len(rest))
+	}
+	return nil
+}
+
+// encode appends the value of an entry.
+func encode(dst []byte, functions aggregate.Functions, accumulators []aggregate.Accumulator) []byte {
+	dst = append(dst, entryFormat)
+	for i := range accumulators {
+		dst = accumulators[i].AppendBinary(dst, functions)
+	}
+	return dst
+}
+
+// The largest sizes of an entry's value and of the parts of a result, for the check before the fold.
+const (
+	maxAccumulator = 10 + 3 + 2 + 271 + 8 + 8 // count, sum with head and exponent, min, max
+	maxNumbers     = 256                      // functions of one value in a result, without its name
+	maxResult      = 512                      // everything else but the key fields and names
+)
+
+// maxKey is the largest changelog key whose entry and result are sure to fit their topics.
+func (l *layout) maxKey(limits Limits) int {
+	names := 0
+	for _, t := range l.tables {
+		names = max(names, len(t.head))
+	}
+	for _, name := range l.tables[0].values {
+		names += len(name)
+	}
+	changelog := int(limits.Changelog) - 1 - len(l.values)*maxAccumulator
+	// The key fields stand in the result's key and in its value, escaped in both.
+	result := (int(limits.Result) - maxResult - names - len(l.values)*maxNumbers) / (2 * maxEscaped)
+	return min(record.MaxKeyBytes, changelog, result)
+}

@@ -1,0 +1,218 @@
+package job
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/tidemark-streams/tidemark/aggregate"
+	"github.com/tidemark-streams/tidemark/internal/record"
+	"github.com/tidemark-streams/tidemark/internal/task"
+	"github.com/tidemark-streams/tidemark/reading"
+	"github.com/tidemark-streams/tidemark/window"
+)
+
+// Job is the Processor of one input partition. Not safe for concurrent use.
+type Job struct {
+	config    Config
+	limits    Limits
+	layout    layout
+	reader    *reading.Reader
+	routing   routing
+	misrouted misrouted
+	names     []task.Aggregation
+	maxKey    int // bytes of a changelog key
+
+	// The working form of dirty entries, by slot: the aggregation, and an accumulator for each value field.
+	slots        []int32
+	accumulators []aggregate.Accumulator
+
+	// Scratch, so that a reading allocates nothing.
+	spans  []window.Span
+	fields []byte // key fields of the present reading, as in a changelog key
+	key    []byte
+	value  []byte
+}
+
+// A Job is a Processor.
+var _ task.Processor = (*Job)(nil)
+
+// New makes the Processor of one input partition out of partitions, that being the input topic's count at the task's
+// birth. The error lists everything that is wrong with the configuration, or names a limit that is too small for it.
+func New(config Config, partition, partitions int32, limits Limits) (*Job, error) {
+	if err := config.Check(); err != nil {
+		return nil, err
+	}
+	if partition < 0 || partition >= partitions {
+		return nil, fmt.Errorf("partition %d of %d partitions", partition, partitions)
+	}
+	reader, err := reading.NewReader(config.Format)
+	if err != nil {
+		return nil, err
+	}
+	j := &Job{config: config, limits: limits, layout: newLayout(&config), reader: reader, names: config.aggregations()}
+	j.routing = routing{by: config.partitionedBy(), partitioner: config.Partitioner, partition: partition, partitions: partitions}
+	j.maxKey = j.layout.maxKey(limits)
+	return j, j.checkLimits()
+}
+
+// leastKey is the size of changelog keys that the topics must have room for.
+const leastKey = 1024
+
+func (j *Job) checkLimits() error {
+	var faults []error
+	if j.maxKey < leastKey {
+		faults = append(faults, fmt.Errorf("changelog keys may have only %d bytes with records of %d bytes in the changelog and %d in the results: "+
+			"raise max.message.bytes of these topics", j.maxKey, j.limits.Changelog, j.limits.Result))
+	}
+	if least := min(j.limits.DeadLetter, j.limits.Late); least < minLetter {
+		faults = append(faults, fmt.Errorf("dead letters and late readings may have only %d bytes, at least %d are needed: "+
+			"raise max.message.bytes of their topics", least, minLetter))
+	}
+	return errors.Join(faults...)
+}
+
+// Aggregations names the aggregations with their fingerprints.
+func (j *Job) Aggregations() []task.Aggregation { return j.names }
+
+// Process judges one record in the order of section 7, which makes I11 true:
+//
+//  1. refusal and guard depend on the record's bytes, its timestamp and the configuration only;
+//  2. stream time S := max(S, min(event time, record timestamp)); a record timestamp before time.min counts as none;
+//  3. per aggregation closed_end := max(closed_end, S - grace), and every window that ends there or before is due;
+//  4. the reading goes to each of its windows that is not due; where all are due it is late for the aggregation.
+//
+// A refused record moves nothing but its counters. The only error is a *MisroutedError, or state that cannot be read.
+func (j *Job) Process(v *task.View, in *task.Input) error {
+	counters := v.Counters()
+	counters.In++
+	timed := j.config.Format.Timed(in.Timestamp)
+	if !timed {
+		counters.Untimed++
+	}
+	read, refusal := j.reader.Read(in.Value, in.Timestamp)
+	if refusal != nil {
+		j.refuse(v, in, fault{Reason(refusal.Reason.String()), refusal.Pos, refusal.Field, refusal.Detail})
+		return nil
+	}
+	if reason := j.routing.judge(in, read); reason != "" {
+		j.refuse(v, in, fault{reason: reason, detail: j.routing.detail(reason, in)})
+		return j.misrouted.note(int64(counters.In), reason, &j.routing, in)
+	}
+	if size := j.setFields(read.Key); size > j.maxKey {
+		j.refuse(v, in, j.tooLarge(size))
+		return nil
+	}
+	counters.Accepted++
+	advance := read.Time
+	if timed && in.Timestamp < advance {
+		counters.Ahead++
+		advance = in.Timestamp
+	}
+	v.AdvanceStreamTime(advance, in.Key, in.Offset)
+	for i := range j.layout.tables {
+		if err := j.fold(v, in, i, read); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// setFields keeps the key fields as they stand in a changelog key and returns the size of the longest such key.
+func (j *Job) setFields(key [][]byte) int {
+	j.fields = j.fields[:0]
+	for _, field := range key {
+		j.fields = record.AppendField(j.fields, field)
+	}
+	prefix := 0
+	for i := range j.layout.tables {
+		prefix = max(prefix, len(j.layout.tables[i].prefix))
+	}
+	return prefix + len(j.fields) + startBytes
+}
+
+// fold moves the closed end of one aggregation and puts the reading into its windows that are not due.
+func (j *Job) fold(v *task.View, in *task.Input, i int, read *reading.Reading) error {
+	v.RaiseClosedEnd(i, v.StreamTime()-j.config.Aggregations[i].Grace)
+	closed := v.ClosedEnd(i)
+	t := &j.layout.tables[i]
+	j.spans = t.window.Assign(j.spans[:0], read.Time)
+	if len(j.spans) == 0 {
+		return fmt.Errorf("no window of %q holds the time %d", j.names[i].Name, read.Time)
+	}
+	missed := 0
+	for _, span := range j.spans {
+		if span.End <= closed {
+			missed++
+			continue
+		}
+		j.key = append(append(j.key[:0], t.prefix...), j.fields...)
+		j.key = record.AppendStart(j.key, span.Start)
+		slot, _, err := v.Touch(j.key, task.Place{Aggregation: i, Start: span.Start, End: span.End})
+		if err != nil {
+			return err
+		}
+		accumulators := j.accumulatorsOf(slot)
+		for n := range accumulators {
+			accumulators[n].Add(read.Values[n])
+		}
+	}
+	state := v.Aggregation(i)
+	state.Missed += record.Count(missed)
+	switch missed {
+	case 0:
+		state.Folded++
+	case len(j.spans):
+		state.Late++
+		j.emitLate(v, in, i, j.spans[0].Start, j.spans[0].End)
+	default:
+		state.PartlyLate++
+	}
+	return nil
+}
+
+// accumulatorsOf are the accumulators of a slot, one for each value field.
+func (j *Job) accumulatorsOf(slot task.Slot) []aggregate.Accumulator {
+	n := len(j.layout.values)
+	return j.accumulators[int(slot)*n:][:n]
+}
+
+// Load makes the working form of a slot from an entry's value, nil for a new one.
+func (j *Job) Load(slot task.Slot, key, value []byte) error {
+	i, ok := j.layout.find(key)
+	if !ok {
+		return damaged(key)
+	}
+	for int(slot) >= len(j.slots) {
+		j.slots = append(j.slots, 0)
+		for range j.layout.values {
+			j.accumulators = append(j.accumulators, aggregate.Accumulator{})
+		}
+	}
+	j.slots[slot] = int32(i)
+	accumulators := j.accumulatorsOf(slot)
+	if value != nil && i != task.Removed {
+		return j.layout.decode(value, j.layout.tables[i].functions, accumulators)
+	}
+	for n := range accumulators {
+		accumulators[n].Reset()
+	}
+	return nil
+}
+
+// Encode appends the value of a slot's entry.
+func (j *Job) Encode(slot task.Slot, dst []byte) []byte {
+	return encode(dst, j.layout.tables[j.slots[slot]].functions, j.accumulatorsOf(slot))
+}
+
+// Close emits the result of a due entry.
+func (j *Job) Close(v *task.View, slot task.Slot, key []byte, place task.Place) error {
+	t := &j.layout.tables[place.Aggregation]
+	j.key = t.appendResultKey(j.key[:0], key)
+	span := window.Span{Start: place.Start, End: place.End}
+	j.value = t.appendResult(j.value[:0], key, span, j.accumulatorsOf(slot))
+	v.Emit(task.SinkResult, place.Aggregation, j.key, j.value, nil)
+	return nil
+}
+
+// Place tells the window of an entry from its key.
+func (j *Job) Place(key, _ []byte) (task.Place, error) { return j.layout.place(key) }
