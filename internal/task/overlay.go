@@ -123,6 +123,9 @@ func (o *overlay) value(d *dirty) []byte { return o.values[d.valueOff:][:d.value
 
 // emit keeps a copy of an output until the commit has sent it.
 func (o *overlay) emit(sink Sink, aggregation int, key, value []byte, headers []Header) {
+	if o.outText == nil {
+		o.outText = []byte{} // so that an empty text in it is not null
+	}
 	out := output{sink: sink, aggregation: int32(aggregation), headers: headers, noKey: key == nil, noValue: value == nil,
 		keyOff: uint32(len(o.outText)), keyLen: uint32(len(key))}
 	o.outText = append(o.outText, key...)
