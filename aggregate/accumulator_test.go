@@ -51,7 +51,7 @@ func TestAccumulatorMinMax(t *testing.T) {
 				values, a.Count(), a.Min(), a.Max(), len(values), smallest, largest)
 		}
 		mean, _ := a.Mean()
-		if want, _ := exactSum(values).mean(int64(len(values))); !sameBits(mean+0, want+0) {
+		if want, _ := exactSum(values).mean(int64(len(values))); !sameBits(mean, want) {
 			t.Fatalf("mean of %v is %v, want %v", values, mean, want)
 		}
 	})

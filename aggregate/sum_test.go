@@ -23,7 +23,7 @@ func sameBits(a, b float64) bool { return math.Float64bits(a) == math.Float64bit
 func checkSum(t interface{ Fatalf(string, ...any) }, s *Sum, values []float64) {
 	want := exactSum(values)
 	v, overflow := s.Float64()
-	if wantV, wantOverflow := want.float(); overflow != wantOverflow || !sameBits(v+0, wantV+0) {
+	if wantV, wantOverflow := want.float(); overflow != wantOverflow || !sameBits(v, wantV) {
 		t.Fatalf("sum of %v is %v, overflow %v; want %v, %v", values, v, overflow, wantV, wantOverflow)
 	}
 	if got := string(s.AppendExact(nil)); got != want.text() {
@@ -34,7 +34,7 @@ func checkSum(t interface{ Fatalf(string, ...any) }, s *Sum, values []float64) {
 			continue
 		}
 		v, overflow := s.Mean(n)
-		if wantV, wantOverflow := want.mean(n); overflow != wantOverflow || !sameBits(v, wantV) && (v != 0 || wantV != 0) {
+		if wantV, wantOverflow := want.mean(n); overflow != wantOverflow || !sameBits(v, wantV) {
 			t.Fatalf("sum of %v over %d is %v, overflow %v; want %v, %v", values, n, v, overflow, wantV, wantOverflow)
 		}
 	}
