@@ -20,7 +20,7 @@ func (s *sequence) resolveStart(ctx context.Context) error {
 	}
 	s.birth = &record.Commit{
 		Birth:        record.BirthID(nonZero(s.Random)),
-		Fence:        s.fenceID,
+		Fence:        s.written.ID,
 		SourceHash:   s.Identity.SourceHash(),
 		OutputHash:   s.Identity.OutputHash(),
 		Position:     start,

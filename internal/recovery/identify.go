@@ -84,7 +84,7 @@ func (s *sequence) findTraces(ctx context.Context) error {
 		s.traces = append(s.traces, t)
 	}
 	for i := range s.images {
-		s.traces = append(s.traces, s.images[i].trace(&s.Identity))
+		s.traces = append(s.traces, s.trace(&s.images[i]))
 	}
 	seen := map[string]bool{}
 	for _, out := range s.Identity.Outputs {
@@ -99,18 +99,17 @@ func (s *sequence) findTraces(ctx context.Context) error {
 	return nil
 }
 
-func (img *Image) trace(is *record.Identity) trace {
-	switch {
-	case img.Damaged != nil:
-		return trace{what: fmt.Sprintf("%s (%v)", img.Name, img.Damaged)}
-	case img.Commit == nil:
-		return trace{what: img.Name + " (without a commit record)"}
+// trace is what an image knows. One that cannot be read or belongs to something else is still a trace, but its numbers
+// mean nothing here.
+func (s *sequence) trace(img *image) trace {
+	err := img.Err
+	if err == nil {
+		err = img.Info.Belongs(s.Job, s.Partition, &s.Identity)
 	}
-	t := trace{what: img.Name, birth: img.Commit.Birth, number: img.Commit.Number, known: true}
-	if diff := differences(&img.Identity, is); diff != "" {
-		t.what, t.known = fmt.Sprintf("%s (%s)", img.Name, diff), false
+	if err != nil {
+		return trace{what: fmt.Sprintf("%s (%v)", img.Path, err)}
 	}
-	return t
+	return trace{what: img.Path, birth: img.Info.Commit.Birth, number: img.Info.Commit.Number, known: true}
 }
 
 // resultOffsets is how far back results are looked at: 1,000 records, if each was a commit of its own with its marker.
@@ -215,7 +214,7 @@ func (s *sequence) judgeBorn(ctx context.Context, t *tail, settled bool) error {
 // lastFence returns the identity in the last fence record up to the tail that was read: the only place where the
 // changelog says in words what it belongs to. It may lie far back, but it is asked for only when something has changed.
 func (s *sequence) lastFence(ctx context.Context, t *tail) *record.Identity {
-	if t.fence == nil || t.fence.ID == s.fenceID {
+	if t.fence == nil || t.fence.ID == s.written.ID {
 		if o, err := s.log.Offsets(ctx); err == nil {
 			older, err := s.readTail(ctx, o.Start, t.commitAt, aFence)
 			if err != nil || older.fence == nil {

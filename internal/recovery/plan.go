@@ -8,29 +8,32 @@ import (
 	"time"
 
 	"github.com/tidemark-streams/tidemark/internal/record"
+	"github.com/tidemark-streams/tidemark/internal/store"
 )
 
-// Image is what is known of a copy of the state before it is used: the header of a checkpoint, or a live base.
-type Image struct {
-	Name     string
-	Identity record.Identity
-	Position record.ChangelogPosition // B: replay goes on from here
-	TimeMS   int64                    // broker time at B; errors make it older, never younger
-	Commit   *record.Commit           // in force at B
-	Damaged  error                    // why the header could not be used; the other fields but Name are not set then
-	Newer    bool                     // with Damaged: a newer program wrote it, or it could not be read just now; it is left alone
-	Live     bool                     // a live base, not a file
+// image is a copy of the state before it is used: a checkpoint by its header, or a live base in the same words.
+type image struct {
+	store.Entry
+	live bool
 }
 
-// end is what is known of the changelog once the fence record has been read back.
+// left tells whether a file that cannot be used stays where it is: it is of a newer format, or could not be read just
+// now, and may be in perfect order (I6).
+func left(err error) bool {
+	return store.KindOf(err) == store.KindNewer || store.KindOf(err) == store.KindIO
+}
+
+// end is what is known of the changelog once the fence record has been read back, and of the task it belongs to.
 type end struct {
-	start       int64 // log start
-	fenceAt     int64 // F
-	fenceMS     int64 // broker time of the fence record: now, by no clock of ours
+	job         string
+	partition   int32
+	identity    *record.Identity // of the configuration, which is that of the log
+	start       int64            // log start
+	fenceAt     int64            // F
+	fenceMS     int64            // broker time of the fence record: now, by no clock of ours
 	last        *record.Commit
 	lastAt      int64
-	identity    *record.Identity // of the configuration, which is that of the log
-	retentionMS int64            // smallest delete.retention.ms ever seen
+	retentionMS int64 // smallest delete.retention.ms ever seen
 }
 
 // plan says from where to go on.
@@ -42,9 +45,16 @@ type plan struct {
 	lost  error // committed data is gone: a stop (I6)
 }
 
+// refusal is why an image is not used: a word for its file's name, and the reason in full.
+type refusal struct{ word, text string }
+
+func refuse(word, format string, args ...any) *refusal {
+	return &refusal{word, fmt.Sprintf(format, args...)}
+}
+
 // choose decides which image to use: the newest usable one. It is a pure function, so that every row of its table is a
 // test. All images are judged, for an older one may still know of data that is gone.
-func choose(e end, images []Image) plan {
+func choose(e end, images []image) plan {
 	p := plan{use: -1, why: "there is no checkpoint"}
 	order := make([]int, len(images))
 	for i := range order {
@@ -53,66 +63,69 @@ func choose(e end, images []Image) plan {
 	slices.SortStableFunc(order, func(a, b int) int { return newer(&images[a], &images[b]) })
 	for _, i := range order {
 		img := &images[i]
-		reason, lost := e.judge(img)
+		refused, lost := e.judge(img)
 		switch {
 		case lost != nil && p.lost == nil:
 			p.lost = lost
-		case reason != "":
-			p.aside = append(p.aside, Aside{Name: img.Name, Reason: reason, Kept: img.Newer})
+		case refused != nil:
+			p.aside = append(p.aside, Aside{Name: img.Path, Word: refused.word, Reason: refused.text, Left: img.Err != nil && left(img.Err)})
 			p.at = append(p.at, i)
 		case p.use < 0:
 			p.use = i
 		}
 	}
 	switch {
+	case p.lost != nil:
+		p.use = -1
 	case p.use >= 0 && len(p.aside) == 0:
 		p.why = "newest"
 	case p.use >= 0:
 		p.why = "newest that is usable"
 	case len(p.aside) > 0:
-		p.why = p.aside[0].Name + ": " + p.aside[0].Reason
+		p.why = "no checkpoint is usable: " + p.aside[0].Name + ": " + p.aside[0].Reason
 	}
 	return p
 }
 
 // newer orders images: a live base first, then by position, unreadable ones last.
-func newer(a, b *Image) int {
-	rank := func(img *Image) int {
+func newer(a, b *image) int {
+	rank := func(img *image) (int, record.ChangelogPosition) {
 		switch {
-		case img.Live:
-			return 2
-		case img.Damaged == nil:
-			return 1
+		case img.Info == nil:
+			return 0, 0
+		case img.live:
+			return 2, img.Info.Begin
 		}
-		return 0
+		return 1, img.Info.Begin
 	}
-	return cmp.Or(cmp.Compare(rank(b), rank(a)), cmp.Compare(b.Position, a.Position))
+	ra, pa := rank(a)
+	rb, pb := rank(b)
+	return cmp.Or(cmp.Compare(rb, ra), cmp.Compare(pb, pa))
 }
 
-// judge returns why an image must not be used, "" when it may; lost is set when it knows of committed data that the
+// judge returns why an image must not be used, nil when it may; lost is set when it knows of committed data that the
 // changelog does not hold (I6, R15). "Later" is said by birth id and commit number.
-func (e *end) judge(img *Image) (reason string, lost error) {
-	switch {
-	case img.Damaged != nil:
-		return img.Damaged.Error(), nil
-	case img.Position < 0 || img.Commit == nil:
-		return fmt.Sprintf("position %d or commit record %v is impossible", img.Position, img.Commit), nil
+func (e *end) judge(img *image) (refused *refusal, lost error) {
+	if img.Err != nil {
+		return refuse(store.KindOf(img.Err).String(), "%v", img.Err), nil
 	}
-	if diff := differences(&img.Identity, e.identity); diff != "" {
-		return "belongs to something else: " + diff, nil
+	if err := img.Info.Belongs(e.job, e.partition, e.identity); err != nil {
+		return refuse("foreign", "%v", err), nil
 	}
-	n, last := img.Commit.Number, e.last.Number
+	begin, c := int64(img.Info.Begin), &img.Info.Commit
 	switch {
-	case img.Commit.Birth != e.last.Birth:
-		return fmt.Sprintf("belongs to birth %v, the changelog to %v", img.Commit.Birth, e.last.Birth), nil
-	case n > last:
-		return "", fmt.Errorf("%s knows commit %d of birth %v, the changelog ends with commit %d", img.Name, n, e.last.Birth, last)
-	case int64(img.Position) > e.fenceAt+1:
-		return "", fmt.Errorf("%s stands at changelog offset %d, the changelog ends at %d", img.Name, img.Position, e.fenceAt+1)
-	case int64(img.Position) < e.start:
-		return fmt.Sprintf("log start %d > stored position %d: what lies between was deleted", e.start, img.Position), nil
-	case n == last:
-		return "", nil // nothing was committed after it, so no tombstone can be missing, at any age
+	case begin < 0:
+		return refuse("damaged", "position %d is impossible", begin), nil
+	case c.Birth != e.last.Birth:
+		return refuse("foreign", "belongs to birth %v, the changelog to %v", c.Birth, e.last.Birth), nil
+	case c.Number > e.last.Number:
+		return nil, fmt.Errorf("%s knows commit %d of birth %v, the changelog ends with commit %d", img.Path, c.Number, e.last.Birth, e.last.Number)
+	case begin > e.fenceAt+1:
+		return nil, fmt.Errorf("%s stands at changelog offset %d, the changelog ends at %d", img.Path, begin, e.fenceAt+1)
+	case begin < e.start:
+		return refuse("log-start", "log start %d > stored position %d: what lies between was deleted", e.start, begin), nil
+	case c.Number == e.last.Number:
+		return nil, nil // nothing was committed after it, so no tombstone can be missing, at any age
 	}
 	return e.judgeAge(img), nil
 }
@@ -121,17 +134,17 @@ func (e *end) judge(img *Image) (reason string, lost error) {
 const skew = time.Minute
 
 // judgeAge applies the tombstone rule (S04, R13): whatever was deleted after B must still have its tombstone in the log.
-func (e *end) judgeAge(img *Image) string {
-	age, limit := e.fenceMS-img.TimeMS, ageLimit(e.retentionMS)
+func (e *end) judgeAge(img *image) *refusal {
+	age, limit := e.fenceMS-img.Info.BrokerTime, ageLimit(e.retentionMS)
 	switch {
 	case age < -skew.Milliseconds():
-		return fmt.Sprintf("its broker time %d lies %v after the fence record's %d: the broker's clock went back, its age is unknown",
-			img.TimeMS, milliseconds(-age), e.fenceMS)
+		return refuse("too-old", "its broker time %d lies %v after the fence record's %d: the broker's clock went back, so its age is unknown",
+			img.Info.BrokerTime, milliseconds(-age), e.fenceMS)
 	case age >= limit:
-		return fmt.Sprintf("%v old, older than %v allow (delete.retention.ms %d less a margin): tombstones after it may be gone",
+		return refuse("too-old", "is %v old, less than %v is allowed (delete.retention.ms %d less a margin): tombstones after it may be gone",
 			milliseconds(age), milliseconds(limit), e.retentionMS)
 	}
-	return ""
+	return nil
 }
 
 // ageLimit is the smallest delete.retention.ms ever seen less the larger of a minute and a tenth of it.

@@ -12,7 +12,7 @@ import (
 func (s *sequence) prove(context.Context) error {
 	var digest record.Digest
 	var live record.Count
-	if s.source != nil && s.source.Live {
+	if s.source != nil && s.source.live {
 		digest, live = s.store.Digest(), s.store.Live()
 	} else {
 		digest, live = s.store.Prove()

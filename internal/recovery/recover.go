@@ -39,7 +39,7 @@ type Recovery struct {
 	// Start resolves where a task that is born begins to read. It is asked after the fence, at a birth only.
 	Start func(context.Context) (record.InputPosition, error)
 	// Checkpoints are the task's checkpoint files; nil when there are none to be had.
-	Checkpoints Checkpoints
+	Checkpoints *store.Dir
 	// Live is the base of a task that goes through I8, nil for a start of the process.
 	Live *Live
 
@@ -56,7 +56,7 @@ type Recovery struct {
 type Live struct {
 	Store    *store.Memory
 	Position record.ChangelogPosition
-	TimeMS   int64 // broker time at Position, as in Image
+	TimeMS   int64 // broker time at Position; errors make it older, never younger
 	Commit   *record.Commit
 	// Changed is told of every entry before the replay changes it, nil standing for no entry, so that the task's index
 	// follows; may be nil.
@@ -74,7 +74,7 @@ type Partial struct {
 // Recovered is a task ready to go on: fenced, proved, with a writer open for its first commit.
 type Recovered struct {
 	Writer    kafka.Writer
-	Fence     record.FenceID
+	Fence     record.Fence  // as written; checkpoints of this life carry it
 	Store     *store.Memory // Live.Store if that was used; if not, Live.Store is the caller's to close
 	Commit    *record.Commit
 	Position  record.ChangelogPosition // of the changelog, to read next
@@ -188,18 +188,17 @@ type sequence struct {
 	current Step
 	began   time.Duration
 
-	images []Image // checkpoints and the live base
+	images []image // checkpoints and the live base
 	traces []trace
 	seen   tail // of the tail read before the fence
 
 	writer    kafka.Writer
-	producer  kafka.Producer
-	fenceID   record.FenceID
+	written   record.Fence
 	end       end
 	fenceSeen time.Duration
 
 	choice   plan
-	source   *Image // the image in use, nil for an empty store
+	source   *image // the image in use, nil for an empty store
 	store    *store.Memory
 	birth    *record.Commit
 	position record.ChangelogPosition
@@ -212,7 +211,7 @@ func (r *Recovery) begin() (*sequence, error) {
 	}
 	s := &sequence{Recovery: r, report: Report{Partition: r.Partition}}
 	s.changelog = changelog{log: log, topic: r.Identity.Changelog.Name, partition: r.Partition}
-	s.end.identity, s.end.retentionMS = &r.Identity, r.RetentionMS
+	s.end = end{job: r.Job, partition: r.Partition, identity: &r.Identity, retentionMS: r.RetentionMS}
 	return s, nil
 }
 
@@ -256,22 +255,20 @@ func (s *sequence) fence(ctx context.Context) (err error) {
 	if s.writer, err = s.Cluster.Writer(TransactionalID(s.topic, s.partition)); err != nil {
 		return err
 	}
-	s.producer, err = s.writer.Fence(ctx)
+	p, err := s.writer.Fence(ctx)
+	s.written.ProducerID, s.written.ProducerEpoch = p.ID, p.Epoch
 	return err
 }
 
 // sendFence writes the fence record. Its acknowledged offset is F.
-func (s *sequence) sendFence(ctx context.Context) error {
-	s.fenceID = record.FenceID(nonZero(s.Random))
-	f := record.Fence{
-		ID: s.fenceID, Job: s.Job, Partition: s.Partition, Host: s.Host, PID: s.PID, Version: s.Version,
-		ProducerID: s.producer.ID, ProducerEpoch: s.producer.Epoch, Identity: s.Identity,
-	}
+func (s *sequence) sendFence(ctx context.Context) (err error) {
+	f := &s.written
+	f.ID, f.Job, f.Partition, f.Identity = record.FenceID(nonZero(s.Random)), s.Job, s.Partition, s.Identity
+	f.Host, f.PID, f.Version = s.Host, s.PID, s.Version
 	if s.seen.commit != nil {
 		f.Birth = s.seen.commit.Birth
 	}
-	at, err := s.send(ctx, record.FenceKey, f.Append(nil))
-	s.end.fenceAt = at
+	s.end.fenceAt, err = s.send(ctx, record.FenceKey, f.Append(nil))
 	return err
 }
 
@@ -298,7 +295,7 @@ func (s *sequence) readEnd(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if t.fence == nil || t.fence.ID != s.fenceID || t.fenceAt != s.end.fenceAt {
+	if t.fence == nil || t.fence.ID != s.written.ID || t.fenceAt != s.end.fenceAt {
 		return s.superseded(s.end.fenceAt)
 	}
 	s.fenceSeen = s.Now()
@@ -322,7 +319,7 @@ func (s *sequence) readEnd(ctx context.Context) error {
 // owner, so there is nothing to wait for (V3).
 func (s *sequence) superseded(at int64) error {
 	return s.fail(kafka.ClassFenced, "read changelog", at, "",
-		"our fence record %v, acknowledged at offset %d, is not there: a newer owner's has replaced it", s.fenceID, s.end.fenceAt)
+		"our fence record %v, acknowledged at offset %d, is not there: a newer owner's has replaced it", s.written.ID, s.end.fenceAt)
 }
 
 // waitForStable waits for the transaction of another producer that holds the last stable offset below F, or for our own
@@ -353,6 +350,6 @@ func (s *sequence) result() *Recovered {
 	c := s.end.last
 	r := &s.report
 	r.Commit, r.Birth, r.Digest, r.Live, r.Input = c.Number, c.Birth.String(), c.Digest.String(), c.Live, int64(c.Position)
-	return &Recovered{Writer: s.writer, Fence: s.fenceID, Store: s.store, Commit: c, Position: s.position,
+	return &Recovered{Writer: s.writer, Fence: s.written, Store: s.store, Commit: c, Position: s.position,
 		FenceMS: s.end.fenceMS, FenceSeen: s.fenceSeen, Report: *r}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/tidemark-streams/tidemark/internal/kafka"
 	"github.com/tidemark-streams/tidemark/internal/kafka/kafkatest"
 	"github.com/tidemark-streams/tidemark/internal/record"
@@ -193,7 +194,7 @@ func TestCrashBetweenStepsOfARecovery(t *testing.T) {
 					w.checkpoint(r)
 				}
 				w.commit(r, "x", "y=4")
-				if _, _, _, err := w.write(r, "y=99", "u=99"); err != nil { // in the middle of a commit
+				if _, _, _, err := w.send(r, "y=99", "u=99"); err != nil { // in the middle of a commit
 					t.Fatal(err)
 				}
 				w.crash(r)
@@ -235,7 +236,7 @@ func TestReplayOntoTheLiveBase(t *testing.T) {
 	w.commit(r, "x=1", "y=2", "z=3")
 	live := &Live{Store: r.Store, Position: r.Position, TimeMS: w.Now(), Commit: r.Commit}
 	// The answer to a commit is lost: it was committed (S12 a).
-	c, state, _, err := w.write(r, "x", "y=4", "v=5")
+	c, state, _, err := w.send(r, "x", "y=4", "v=5")
 	if err != nil {
 		t.Fatal(err)
 	}

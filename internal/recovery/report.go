@@ -28,9 +28,10 @@ type Report struct {
 
 // Aside is a checkpoint, or a live base, that was not used.
 type Aside struct {
-	Name   string `json:"name"`
-	Reason string `json:"reason"`
-	Kept   bool   `json:"kept"` // left where it is: a newer program wrote it, or it could not be read just now
+	Name   string `json:"name"`   // its path
+	Word   string `json:"word"`   // damaged, newer, i/o, foreign, log-start, too-old, digest
+	Reason string `json:"reason"` // in full
+	Left   bool   `json:"left"`   // where it is: a newer program wrote it, or it could not be read just now
 }
 
 // Phases are the durations of a recovery in ms. Join and FirstCommit are the driver's to fill in. A phase that was not

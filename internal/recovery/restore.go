@@ -3,6 +3,7 @@ package recovery
 import (
 	"context"
 	"errors"
+	"runtime"
 	"slices"
 
 	"github.com/tidemark-streams/tidemark/internal/kafka"
@@ -16,20 +17,23 @@ const maxRounds = 100
 
 // listImages lists what the state may be made of: checkpoint files and the live base.
 func (s *sequence) listImages() error {
-	if s.Live != nil {
-		s.images = append(s.images, Image{Name: "the live base", Identity: s.Identity, Position: s.Live.Position,
-			TimeMS: s.Live.TimeMS, Commit: s.Live.Commit, Live: true})
+	if l := s.Live; l != nil {
+		s.images = append(s.images, image{live: true, Entry: store.Entry{Path: "the live base", Info: &store.Info{Header: store.Header{
+			Begin: l.Position, BrokerTime: l.TimeMS, Commit: *l.Commit,
+			Fence: record.Fence{Job: s.Job, Partition: s.Partition, Identity: s.Identity},
+		}}}})
 	}
 	if s.Checkpoints == nil {
 		return nil
 	}
 	files, err := s.Checkpoints.List()
 	if err != nil {
-		// They are never needed (I6).
-		s.warn("checkpoints are not readable: %v", err)
+		s.warn("checkpoints are not readable, going on without: %v", err) // they are never needed (I6)
 		return nil
 	}
-	s.images = append(s.images, files...)
+	for _, file := range files {
+		s.images = append(s.images, image{Entry: file})
+	}
 	return nil
 }
 
@@ -65,30 +69,30 @@ func (s *sequence) setAside(context.Context) error {
 	return nil
 }
 
-func (s *sequence) putAside(img *Image, a Aside) {
+func (s *sequence) putAside(img *image, a Aside) {
 	s.report.Aside = append(s.report.Aside, a)
-	if img.Live || a.Kept {
+	if img.live || a.Left {
 		return
 	}
-	if err := s.Checkpoints.SetAside(img.Name, a.Reason); err != nil {
-		s.warn("%s could not be set aside: %v", img.Name, err)
+	if _, err := s.Checkpoints.SetAside(img.Path, a.Word); err != nil {
+		s.warn("%v", err)
 	}
 }
 
 // load makes the store that the replay goes on from: the live base, a checkpoint, or an empty one, never an old one to
 // replay everything onto (I6).
-func (s *sequence) load(ctx context.Context) (err error) {
+func (s *sequence) load(context.Context) error {
 	s.report.From, s.report.Checkpoint = "full replay", ""
 	switch {
 	case s.source == nil:
 		s.store = store.NewMemory(s.end.last.Live)
-	case s.source.Live:
+	case s.source.live:
 		s.report.From = "live base"
 		s.store = s.Live.Store
 	default:
-		s.report.From, s.report.Checkpoint = "checkpoint", s.source.Name
-		if s.store, err = s.Checkpoints.Load(ctx, s.source.Name); err != nil {
-			s.store = nil
+		s.report.From, s.report.Checkpoint = "checkpoint", s.source.Path
+		s.store = store.NewMemory(s.end.last.Live)
+		if _, err := s.Checkpoints.Load(s.source.Path, s.store, runtime.GOMAXPROCS(0)); err != nil {
 			return &badImageError{err}
 		}
 		s.report.Loaded += s.store.Live()
@@ -107,12 +111,12 @@ func (s *sequence) replay(ctx context.Context) error {
 	from, commit := s.end.start, (*record.Commit)(nil)
 	var to applier = bulk{s.store}
 	if s.source != nil {
-		from, commit = int64(s.source.Position), s.source.Commit
-		if s.source.Live {
+		from, commit = int64(s.source.Info.Begin), &s.source.Info.Commit
+		if s.source.live {
 			to = &onto{Live: s.Live}
 		}
 	}
-	p := &replayer{ledger: newLedger(&s.changelog, from, commit), to: to, fenceAt: s.end.fenceAt, fenceID: s.fenceID, reached: from}
+	p := &replayer{ledger: newLedger(&s.changelog, from, commit), to: to, fenceAt: s.end.fenceAt, fenceID: s.written.ID, reached: from}
 	err := p.run(ctx, func(o kafka.Offsets) {
 		waiting := int64(-1)
 		if p.reached >= o.Stable && !p.done {
@@ -125,7 +129,7 @@ func (s *sequence) replay(ctx context.Context) error {
 	switch {
 	case err == nil:
 		err = s.sameEnd(p)
-	case ctx.Err() != nil && (s.source == nil || !s.source.Live) && s.Partial != nil:
+	case ctx.Err() != nil && (s.source == nil || !s.source.live) && s.Partial != nil:
 		s.Partial(s.partial(p))
 	}
 	s.position = record.ChangelogPosition(p.reached)
@@ -156,7 +160,7 @@ func (s *sequence) sameEnd(p *replayer) error {
 // giveUp decides what a failed attempt leaves to try; it returns the error that ends the recovery, nil to plan again.
 func (s *sequence) giveUp(ctx context.Context, failed error, round int) error {
 	used := s.source
-	if used == nil || !used.Live {
+	if used == nil || !used.live {
 		s.closeStore()
 	}
 	s.store = nil
@@ -166,7 +170,7 @@ func (s *sequence) giveUp(ctx context.Context, failed error, round int) error {
 	case round >= maxRounds:
 		return s.fail(kafka.ClassTransient, "recover", -1, "", "still not recovered after %d attempts: %w", round, failed)
 	case errors.As(failed, &bad) && ctx.Err() == nil:
-		s.dropImage(used, failed.Error(), s.Checkpoints.Leave(bad.err))
+		s.dropImage(used, store.KindOf(bad.err).String(), failed, left(bad.err))
 	case errors.As(failed, &deleted):
 		s.end.start = deleted.start
 		s.report.Why = deleted.Error()
@@ -174,14 +178,14 @@ func (s *sequence) giveUp(ctx context.Context, failed error, round int) error {
 		return failed
 	case used == nil:
 		return s.final(failed)
-	case used.Live:
-		s.dropImage(used, failed.Error(), false)
+	case used.live:
+		s.dropImage(used, "digest", failed, false)
 	default:
 		// A checkpoint that leads to another state than the changelog's is not to be explained by its age or by
 		// damage, so no other one is trusted either (I7).
-		s.dropImage(used, failed.Error(), false)
+		s.dropImage(used, "digest", failed, false)
 		s.images = nil
-		s.report.Why = used.Name + ": " + failed.Error()
+		s.report.Why = used.Path + ": " + failed.Error()
 	}
 	return nil
 }
@@ -197,7 +201,7 @@ func (s *sequence) final(failed error) error {
 	return failed
 }
 
-func (s *sequence) dropImage(img *Image, reason string, keep bool) {
-	s.images = slices.DeleteFunc(s.images, func(o Image) bool { return o.Name == img.Name })
-	s.putAside(img, Aside{Name: img.Name, Reason: reason, Kept: keep})
+func (s *sequence) dropImage(img *image, word string, failed error, left bool) {
+	s.images = slices.DeleteFunc(s.images, func(o image) bool { return o.Path == img.Path })
+	s.putAside(img, Aside{Name: img.Path, Word: word, Reason: failed.Error(), Left: left})
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
+
 	"github.com/tidemark-streams/tidemark/internal/kafka"
 	"github.com/tidemark-streams/tidemark/internal/kafka/kafkatest"
 	"github.com/tidemark-streams/tidemark/internal/record"
@@ -22,7 +24,7 @@ type world struct {
 	*kafkatest.Cluster
 	t         testing.TB
 	partition int32
-	disk      *disk
+	fs        *vfs.MemFS        // what a power failure keeps of it: CrashClone
 	state     map[string]string // committed, by short key
 	last      *record.Commit    // committed
 	ids       uint64
@@ -38,7 +40,7 @@ const (
 )
 
 func newWorld(t testing.TB) *world {
-	w := &world{Cluster: kafkatest.New("cluster-a"), t: t, partition: 1, disk: newDisk(), state: map[string]string{}}
+	w := &world{Cluster: kafkatest.New("cluster-a"), t: t, partition: 1, fs: vfs.NewCrashableMem(), state: map[string]string{}}
 	w.CreateTopic(inTopic, 2, nil)
 	w.createChangelog()
 	w.CreateTopic(outTopic, 2, nil)
@@ -82,7 +84,7 @@ func (w *world) recovery() *Recovery {
 			return offset, ok, err
 		},
 		Start:       func(context.Context) (record.InputPosition, error) { return 0, nil },
-		Checkpoints: w.disk,
+		Checkpoints: w.dir(),
 		Random:      w.random,
 		Now:         func() time.Duration { w.clock += time.Millisecond; return w.clock },
 		At:          w.at,
@@ -165,7 +167,7 @@ func digest(state map[string]string) (d record.Digest) {
 func (w *world) next(after *Recovered, state map[string]string, records int) *record.Commit {
 	c := w.last.Clone()
 	c.Number++
-	c.Fence = after.Fence
+	c.Fence = after.Fence.ID
 	c.Records, c.Live, c.Digest = record.Count(records), record.Count(len(state)), digest(state)
 	in := w.Cluster.Committed(inTopic, w.partition)
 	for _, r := range in {
@@ -179,8 +181,8 @@ func (w *world) next(after *Recovered, state map[string]string, records int) *re
 	return c
 }
 
-// write sends the records of one commit, without its end, and returns its commit record and the offset of that.
-func (w *world) write(r *Recovered, changes ...string) (*record.Commit, map[string]string, int64, error) {
+// send sends the records of one commit, without its end, and returns its commit record and the offset of that.
+func (w *world) send(r *Recovered, changes ...string) (*record.Commit, map[string]string, int64, error) {
 	state := maps.Clone(w.state)
 	apply(state, changes...)
 	c := w.next(r, state, len(changes))
@@ -215,7 +217,7 @@ func (w *world) commit(r *Recovered, changes ...string) {
 }
 
 func (w *world) tryCommit(r *Recovered, changes ...string) error {
-	c, state, at, err := w.write(r, changes...)
+	c, state, at, err := w.send(r, changes...)
 	if err != nil {
 		return err
 	}
@@ -255,9 +257,71 @@ func (w *world) crash(r *Recovered) {
 	}
 }
 
-// checkpoint writes what a running task holds.
-func (w *world) checkpoint(r *Recovered) string {
-	return w.disk.write(Image{Identity: w.identity(), Position: r.Position, TimeMS: w.Now(), Commit: r.Commit}, w.state)
+// dir opens the task's checkpoint directory, as a process does at its start.
+func (w *world) dir() *store.Dir {
+	w.t.Helper()
+	d, err := store.OpenDir(w.fs, store.Path(w.fs, "state", job, w.partition))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return d
+}
+
+// checkpoint writes what a running task holds, with a header that the test may change, and returns the file's path.
+func (w *world) checkpoint(r *Recovered, changes ...func(*store.Header)) string {
+	w.t.Helper()
+	h := store.Header{Begin: r.Position, BrokerTime: w.Now(), Fence: r.Fence, Commit: *r.Commit}
+	for _, change := range changes {
+		change(&h)
+	}
+	return w.write(w.dir(), h, r.Store)
+}
+
+func (w *world) write(d *store.Dir, h store.Header, m *store.Memory) string {
+	w.t.Helper()
+	file, err := d.Create(&h)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	scan := m.StartScan()
+	for slice, done := []byte(nil), false; !done; {
+		slice, done = scan.Next(slice[:0])
+		if err := file.WriteBlock(slice); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	published, err := file.Publish(h.Begin, store.Sum{Digest: m.Digest(), Live: m.Live()}, scan.Delta())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return published.Path
+}
+
+// damage flips a byte of a file at a position, counted from its end if negative.
+func (w *world) damage(path string, at int64) {
+	w.t.Helper()
+	f, err := w.fs.OpenReadWrite(path, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	info, err := f.Stat()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if at < 0 {
+		at += info.Size()
+	}
+	b := make([]byte, 1)
+	if _, err := f.ReadAt(b, at); err != nil {
+		w.t.Fatal(err)
+	}
+	b[0] ^= 0xff
+	if _, err := f.WriteAt(b, at); err != nil {
+		w.t.Fatal(err)
+	}
+	if err := errors.Join(f.Sync(), f.Close()); err != nil {
+		w.t.Fatal(err)
+	}
 }
 
 // refused runs a recovery that must fail with the given class and with all the words in its text, and must not fence.
@@ -297,58 +361,6 @@ func (w *world) wantAside(r Report, want ...string) {
 	for i, a := range r.Aside {
 		if a.Name != want[2*i] || !strings.Contains(a.Reason, want[2*i+1]) {
 			w.t.Fatalf("set aside %q because %q, want %q because of %q", a.Name, a.Reason, want[2*i], want[2*i+1])
-		}
-	}
-}
-
-// disk is a checkpoint directory in memory: maps, no file format. The files themselves are tested with the real one.
-type disk struct {
-	images []Image
-	states map[string]map[string]string
-	bad    map[string]error // by name: Load fails
-	aside  map[string]string
-}
-
-func newDisk() *disk {
-	return &disk{states: map[string]map[string]string{}, bad: map[string]error{}, aside: map[string]string{}}
-}
-
-func (d *disk) write(img Image, state map[string]string) string {
-	img.Name = fmt.Sprintf("checkpoint-%d", len(d.states)+1)
-	img.Commit = img.Commit.Clone()
-	d.images = append(d.images, img)
-	d.states[img.Name] = maps.Clone(state)
-	return img.Name
-}
-
-func (d *disk) List() ([]Image, error) { return slices.Clone(d.images), nil }
-
-func (d *disk) Load(_ context.Context, name string) (*store.Memory, error) {
-	if err := d.bad[name]; err != nil {
-		return nil, err
-	}
-	m := store.NewMemory(0)
-	for k, v := range d.states[name] {
-		key := entryKey(k)
-		m.Set(record.Hash(key), key, []byte(v))
-	}
-	m.Prove()
-	return m, nil
-}
-
-func (d *disk) SetAside(name, reason string) error {
-	d.images = slices.DeleteFunc(d.images, func(img Image) bool { return img.Name == name })
-	d.aside[name] = reason
-	return nil
-}
-
-func (d *disk) Leave(error) bool { return false }
-
-// edit changes the header of a checkpoint.
-func (d *disk) edit(name string, change func(*Image)) {
-	for i := range d.images {
-		if d.images[i].Name == name {
-			change(&d.images[i])
 		}
 	}
 }
