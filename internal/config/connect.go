@@ -6,13 +6,11 @@ import (
 
 func (d *decoder) kafka(root *section) (k Kafka) {
 	const hint = "write  kafka: {brokers: [HOST:PORT]}  or, for trying out,  kafka: embedded"
-	before := len(d.faults)
-	s, simple := root.sectionOr("kafka", "embedded")
-	misread := len(d.faults) > before
+	s, simple := root.sectionOr("kafka", "embedded", "{brokers: [HOST:PORT]}")
 	var at []place
 	k.Brokers, at = list(s, "brokers", "a list of HOST:PORT", "", address(1))
 
-	embedded, bare := s.sectionOr("embedded", "true")
+	embedded, bare := s.sectionOr("embedded", "true", "{partitions: 4}")
 	k.Embedded = simple || bare || embedded.present()
 	embedded.off = !k.Embedded
 	k.EmbeddedPartitions, _ = get(embedded, "partitions", "4", whole(1, 1024))
@@ -32,7 +30,7 @@ func (d *decoder) kafka(root *section) (k Kafka) {
 		d.add(where, "kafka.brokers", wrongf("there is also the embedded broker").hinted("keep one of the two"))
 	case k.Embedded && (k.TLS != nil || k.SASL != nil):
 		d.add(s.at, "kafka", wrongf("the embedded broker knows neither tls nor sasl").hinted("remove them"))
-	case k.Embedded || s.has("brokers") || misread:
+	case k.Embedded || s.has("brokers") || s.off:
 	case s.written:
 		d.add(s.at, "kafka", wrongf("names no broker").hinted("%s", hint))
 	default:
@@ -42,7 +40,7 @@ func (d *decoder) kafka(root *section) (k Kafka) {
 }
 
 func (d *decoder) tls(kafka *section) *TLS {
-	s, bare := kafka.sectionOr("tls", "true")
+	s, bare := kafka.sectionOr("tls", "true", "{ca: FILE}")
 	s.off = !bare && !s.present()
 	t := &TLS{}
 	var caAt, certAt, keyAt place
@@ -51,21 +49,21 @@ func (d *decoder) tls(kafka *section) *TLS {
 	t.Key, keyAt = get(s, "key", "", anyText)
 	t.ServerName, _ = get(s, "server_name", "", anyText)
 	s.close()
-	switch {
-	case s.off:
+	if s.off {
 		return nil
-	case t.Cert != "" && keyAt.file == "":
-		d.add(certAt, "kafka.tls.cert", wrongf("needs kafka.tls.key too").hinted("name the file of the certificate's key"))
-		return t
-	case t.Key != "" && certAt.file == "":
-		d.add(keyAt, "kafka.tls.key", wrongf("needs kafka.tls.cert too").hinted("name the file of the key's certificate"))
-		return t
 	}
 	if _, err := (&TLS{CA: t.CA}).Config(); err != nil {
 		d.add(caAt, "kafka.tls.ca", wrongf("%v", err))
 	}
-	if _, err := (&TLS{Cert: t.Cert, Key: t.Key}).Config(); err != nil {
-		d.add(certAt, "kafka.tls.cert", wrongf("%v", err))
+	switch {
+	case t.Cert != "" && keyAt.file == "":
+		d.add(certAt, "kafka.tls.cert", wrongf("needs kafka.tls.key too").hinted("name the file of the certificate's key"))
+	case t.Key != "" && certAt.file == "":
+		d.add(keyAt, "kafka.tls.key", wrongf("needs kafka.tls.cert too").hinted("name the file of the key's certificate"))
+	default:
+		if _, err := (&TLS{Cert: t.Cert, Key: t.Key}).Config(); err != nil {
+			d.add(certAt, "kafka.tls.cert", wrongf("%v", err))
+		}
 	}
 	if *t == (TLS{}) {
 		d.set("kafka.tls", "true", s.at)
@@ -80,7 +78,7 @@ var mechanism = spec[string]{kind: kindText, want: "plain, scram-sha-256 or scra
 }}
 
 func (d *decoder) sasl(kafka *section, encrypted bool) *SASL {
-	s := kafka.section("sasl")
+	s := kafka.section("sasl", "{mechanism: plain, user: NAME, password_env: VARIABLE}")
 	s.off = !s.present()
 	l := &SASL{}
 	var at place

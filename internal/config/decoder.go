@@ -3,6 +3,7 @@ package config
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -109,7 +110,7 @@ func (d *decoder) finish() {
 		}
 	}
 	slices.Sort(variables)
-	for name := range d.environ {
+	for _, name := range slices.Sorted(maps.Keys(d.environ)) {
 		if !strings.HasPrefix(name, prefix) || d.used[name] || isForeign(name) {
 			continue
 		}

@@ -65,11 +65,11 @@ func (d *decoder) job(root *section) *Job {
 	j.Input = d.input(root, topics)
 	j.Aggregations = d.aggregations(root, topics)
 
-	late := root.section("late")
+	late := root.section("late", "{topic: TOPIC}")
 	j.Late = topics.get(late, "topic", j.Name, "-late", roleLate, topicOrEmpty)
 	late.close()
 
-	dead := root.section("dead_letter")
+	dead := root.section("dead_letter", "{topic: TOPIC}")
 	j.DeadLetter = topics.get(dead, "topic", j.Name, "-dead", roleDead, topic)
 	dead.later("max_bad")
 	dead.close()

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/tidemark-streams/tidemark/aggregate"
 	"github.com/tidemark-streams/tidemark/reading"
@@ -22,8 +24,8 @@ var anyText = spec[string]{kind: kindText, want: "text", parse: func(text string
 	if text == "" {
 		return "", wrongf("is empty").hinted("want text")
 	}
-	if strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-		return "", wrongf("%s holds a control character", shown(text))
+	if !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) {
+		return "", wrongf("%s holds a control character, or is not UTF-8", shown(text))
 	}
 	return text, nil
 }}

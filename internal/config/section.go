@@ -76,31 +76,35 @@ func (s *section) present() bool {
 	return false
 }
 
-// section asks for a map below this one.
-func (s *section) section(name string) *section {
-	below, _ := s.sectionOr(name, "")
+// section asks for a map below this one. The example is shown to who wrote something else.
+func (s *section) section(name, example string) *section {
+	below, _ := s.sectionOr(name, "", example)
 	return below
 }
 
-// sectionOr asks for a map that one word may stand for; said tells that it does.
-func (s *section) sectionOr(name, word string) (below *section, said bool) {
+// sectionOr asks for a map that one word may stand for; said tells that it does. A section that holds something else is
+// off: what it lacks is not counted as well.
+func (s *section) sectionOr(name, word, example string) (below *section, said bool) {
 	v, ok := s.find(name, known{})
 	if !ok {
 		v.at = s.at
 	}
 	below = &section{d: s.d, path: join(s.path, name), at: v.at, pairs: v.pairs, written: ok, listed: s.listed, off: s.off}
+	want := example
 	switch {
 	case v.kind == kindMap || v.kind == kindNull:
 		return below, false
 	case word != "" && v.text == word:
 		return below, true
-	case v.kind == kindList:
-		s.d.add(v.at, v.key, wrongf("holds a list, want keys"))
 	case word != "":
-		s.d.add(v.at, v.key, wrongf("%s is not known: want %s, or keys under it", shown(v.text), word))
-	default:
-		s.d.add(v.at, v.key, wrongf("holds %v, want keys", v.kind).hinted("write the keys under it, indented, or as  %s: {KEY: VALUE}", name))
+		want = word + " or " + example
 	}
+	what := fmt.Sprintf("%s is %v", shown(v.text), v.kind)
+	if v.kind == kindList {
+		what = "is a list"
+	}
+	s.d.add(v.at, v.key, wrongf("%s, want keys", what).hinted("write  %s: %s", name, want))
+	below.written, below.off = false, true
 	return below, false
 }
 
@@ -180,10 +184,7 @@ func need[T any](s *section, name, hint string, sp spec[T]) (T, place) {
 // read judges one value.
 func read[T any](s *section, v value, path string, sp spec[T]) (T, place) {
 	var zero T
-	if w := s.d.misfit(v, sp.kind); w != nil {
-		if w.hint == "" {
-			w.hint = "want " + sp.want
-		}
+	if w := misfit(v, sp); w != nil {
 		s.d.add(v.at, v.key, w)
 		return zero, v.at
 	}
@@ -198,20 +199,23 @@ func read[T any](s *section, v value, path string, sp spec[T]) (T, place) {
 
 // misfit tells why a value is not of the kind that is wanted. Whatever the environment says is text, to be read as what
 // is wanted.
-func (d *decoder) misfit(v value, want kind) *wrong {
+func misfit[T any](v value, sp spec[T]) (w *wrong) {
 	switch {
-	case v.kind == want || v.at.file == environment || want == kindUnits && (v.kind == kindText || v.kind == kindNumber):
+	case v.kind == sp.kind || v.at.file == environment || sp.kind == kindUnits && (v.kind == kindText || v.kind == kindNumber):
 		return nil
 	case v.kind == kindNull:
-		return wrongf("has no value")
+		w = wrongf("has no value")
 	case v.kind == kindMap || v.kind == kindList:
-		return wrongf("holds %v, want one value", v.kind)
+		w = wrongf("holds %v, want one value", v.kind)
 	case v.kind == kindText:
-		return wrongf("%s is text", shown(v.text))
-	case want == kindText:
-		return wrongf("%s is %v, want text", v.text, v.kind).hinted("write %q, in quotes", v.text)
+		w = wrongf("%s is text", shown(v.text))
+	default:
+		w = wrongf("%s is %v", v.text, v.kind)
+		if _, unfit := sp.parse(v.text); sp.kind == kindText && unfit == nil {
+			return w.hinted("write %q, in quotes", v.text)
+		}
 	}
-	return wrongf("%s is %v", v.text, v.kind)
+	return w.hinted("want %s", sp.want)
 }
 
 // list asks for a list of texts. hint is for the case that it is missing; "" means that it may be.
@@ -255,12 +259,10 @@ func items[T any](s *section, v value, path string, item spec[T]) (got []T, at [
 			continue
 		}
 		seen[n.text] = element.at
-		w := s.d.misfit(element, item.kind)
 		var one T
+		w := misfit(element, item)
 		if w == nil {
 			one, w = item.parse(n.text)
-		} else if w.hint == "" {
-			w.hint = "want " + item.want
 		}
 		if w != nil {
 			s.d.add(element.at, element.key, w)

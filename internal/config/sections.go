@@ -12,7 +12,7 @@ import (
 )
 
 func (d *decoder) input(root *section, topics *topics) (in Input) {
-	s := root.section("input")
+	s := root.section("input", "{topic: TOPIC, key: [FIELD], values: [FIELD], time: {field: FIELD}}")
 	before := len(d.faults)
 	in.Topic = topics.need(s, "topic", roleInput)
 	get(s, "format", "json", word([]string{"json"}, "csv", "json-sr", "influx"))
@@ -26,7 +26,7 @@ func (d *decoder) input(root *section, topics *topics) (in Input) {
 	in.Format.Values = s.values()
 	get(s, "numbers", "float64", word([]string{"float64"}, "int64"))
 
-	t := s.section("time")
+	t := s.section("time", "{field: FIELD}")
 	in.Format.Time, _ = need(t, "field", "name the field that holds the event time, as  time: {field: ts}", anyText)
 	in.Format.Unit, _ = get(t, "unit", reading.Milliseconds.String(), unit)
 	in.Format.MaxAhead, at = get(t, "max_ahead", window.Format(reading.DefaultMaxAhead.Milliseconds()), maxAhead)
@@ -136,7 +136,7 @@ func (d *decoder) aggregation(s *section, topics *topics) (a Aggregation, named 
 	for _, f := range functions {
 		a.Functions |= f
 	}
-	out := s.section("output")
+	out := s.section("output", "{topic: TOPIC}")
 	a.Output = topics.need(out, "topic", roleOutput)
 	get(out, "emit", "final", word([]string{"final"}, "updates"))
 	out.close()
@@ -147,9 +147,7 @@ func (d *decoder) aggregation(s *section, topics *topics) (a Aggregation, named 
 
 func (d *decoder) window(a *section, to *Aggregation) {
 	const hint = "write  window: {tumbling: 1h}"
-	before := len(d.faults)
-	s := a.section("window")
-	misread := len(d.faults) > before
+	s := a.section("window", "{tumbling: 1h}")
 	var at place
 	to.Window.Size, _ = get(s, "tumbling", "", duration(window.Sizes))
 	later := s.later("hopping", "step", "session", "calendar", "zone")
@@ -157,7 +155,7 @@ func (d *decoder) window(a *section, to *Aggregation) {
 	to.Window.Offset, at = get(s, "offset", "0s", duration(window.Graces))
 	s.close()
 	switch {
-	case s.off || misread || later:
+	case s.off || later:
 	case !s.has("tumbling"):
 		what := "names no kind of window"
 		if !s.written {
@@ -170,7 +168,7 @@ func (d *decoder) window(a *section, to *Aggregation) {
 }
 
 func (d *decoder) changelog(root *section, topics *topics, j *Job) (c Changelog) {
-	s := root.section("changelog")
+	s := root.section("changelog", "{topic: TOPIC}")
 	var rfAt, minAt place
 	c.Topic = topics.get(s, "topic", j.Name, "-changelog", roleChangelog, topic)
 	c.ReplicationFactor, rfAt = get(s, "replication_factor", "0", whole(0, 1000))
@@ -193,7 +191,7 @@ func (d *decoder) changelog(root *section, topics *topics, j *Job) (c Changelog)
 
 // operation asks for the keys that say nothing about results: how the job is run.
 func (d *decoder) operation(root *section, j *Job) {
-	s := root.section("state")
+	s := root.section("state", "{dir: DIRECTORY}")
 	j.State.Dir, _ = get(s, "dir", "./state", anyText)
 	get(s, "store", "memory", word([]string{"memory"}, "disk"))
 	var at place
@@ -202,7 +200,7 @@ func (d *decoder) operation(root *section, j *Job) {
 	}
 	s.close()
 
-	s = root.section("commit")
+	s = root.section("commit", "{interval: 100ms}")
 	interval, _ := get(s, "interval", "100ms", duration(window.Range{Min: 1, Max: window.Minute}))
 	j.Commit.Interval = time.Duration(interval) * time.Millisecond
 	j.Commit.MaxRecords, _ = get(s, "max_records", "50000", whole(4, 10_000_000))
@@ -210,20 +208,20 @@ func (d *decoder) operation(root *section, j *Job) {
 	j.Commit.MaxPerSecond, _ = get(s, "max_per_second", "0", whole(0, 100_000))
 	s.close()
 
-	s = root.section("checkpoint")
+	s = root.section("checkpoint", "{interval: 30s}")
 	checkpoint, _ := get(s, "interval", "30s", duration(window.Range{Min: 100, Max: 24 * window.Hour}))
 	j.Checkpoint = time.Duration(checkpoint) * time.Millisecond
 	s.later("max_write_rate")
 	s.close()
 
-	s = root.section("recovery")
+	s = root.section("recovery", "{target: 10s}")
 	s.later("target")
 	s.close()
 
 	shutdown, _ := get(root, "shutdown", "stay", word([]string{"stay", "leave"}))
 	j.Leave = shutdown == "leave"
 
-	s = root.section("http")
+	s = root.section("http", "{listen: ADDRESS}")
 	j.Listen, _ = get(s, "listen", `""`, listen)
 	s.later("token_file", "token_env")
 	s.close()
