@@ -20,6 +20,14 @@ func EntryDigest(keyValue []byte, keyLen int) Digest {
 	return Digest{Hi: h.Hi, Lo: h.Lo}
 }
 
+// PieceDigest is the digest of one piece of a file that begins at an offset: xxh3-128 seeded with the offset, so that a
+// piece in another place counts as another piece. The sum over all pieces is the hash of the file, and they can be
+// hashed in any order.
+func PieceDigest(piece []byte, offset uint64) Digest {
+	h := xxh3.Hash128Seed(piece, offset)
+	return Digest{Hi: h.Hi, Lo: h.Lo}
+}
+
 // Add returns d + o.
 func (d Digest) Add(o Digest) Digest { return Digest{d.Hi + o.Hi, d.Lo + o.Lo} }
 

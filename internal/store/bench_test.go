@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
+
 	"github.com/tidemark-streams/tidemark/internal/record"
 )
 
@@ -177,4 +179,37 @@ func BenchmarkScan(b *testing.B) {
 	b.ReportMetric(float64(took[len(took)/2].Microseconds()), "p50-µs/slice")
 	b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "p99-µs/slice")
 	b.ReportMetric(float64(took[len(took)-1].Microseconds()), "max-µs/slice")
+}
+
+// BenchmarkCheckpoint measures writing a checkpoint to a real file, fsync included, and loading it.
+func BenchmarkCheckpoint(b *testing.B) {
+	n := benchEntries()
+	m := benchMemory(b, n, false)
+	m.Prove()
+	d := openDir(b, vfs.Default, Path(vfs.Default, b.TempDir(), "bench", 0))
+	var p Published
+	b.Run("write", func(b *testing.B) {
+		for b.Loop() {
+			p = writeCheckpoint(b, d, m, sampleHeader())
+		}
+		b.ReportMetric(float64(p.Length)*float64(b.N)/b.Elapsed().Seconds()/1e6, "MB/s")
+		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/entry")
+	})
+	for _, workers := range []int{1, 2} {
+		b.Run(fmt.Sprintf("load with %d", workers), func(b *testing.B) {
+			for b.Loop() {
+				loaded := NewMemory(0)
+				if _, err := Load(vfs.Default, p.Path, loaded, workers); err != nil {
+					b.Fatal(err)
+				}
+				b.StopTimer()
+				if err := loaded.Close(); err != nil {
+					b.Fatal(err)
+				}
+				b.StartTimer()
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/entry")
+			b.ReportMetric(float64(p.Length)*float64(b.N)/b.Elapsed().Seconds()/1e6, "MB/s")
+		})
+	}
 }

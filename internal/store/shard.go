@@ -257,9 +257,7 @@ func (s *shard) addPage(a *arena, units uint32) error {
 // and fits the index to what is left.
 func (s *shard) compact(a *arena) error {
 	if s.live == 0 {
-		s.releasePages(a, s.page, s.class)
-		a.release(s.index, s.bits+3)
-		*s = shard{plan: s.plan}
+		s.empty(a)
 		return nil
 	}
 	alive := s.used - s.dead
@@ -287,6 +285,13 @@ func (s *shard) compact(a *arena) error {
 		return s.resize(a, indexBits(uint64(s.live)*3/2))
 	}
 	return nil
+}
+
+// empty gives back all that the shard has.
+func (s *shard) empty(a *arena) {
+	s.releasePages(a, s.page, s.class)
+	a.release(s.index, s.bits+3)
+	*s = shard{}
 }
 
 func (s *shard) releasePages(a *arena, page ref, class uint8) {

@@ -1,0 +1,247 @@
+package store
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// Names in a task's directory.
+const (
+	suffix        = ".checkpoint"
+	tmpSuffix     = suffix + ".tmp"
+	damagedSuffix = ".damaged"
+	maxNumber     = 999_999_999_999_999_999
+)
+
+// kept is how many checkpoints are kept: the newest, and one more in case it is damaged.
+const kept = 2
+
+// Dir is the directory of one task's checkpoints. One process uses it at a time; the lock on state.dir sees to that. It
+// may be used by several goroutines.
+type Dir struct {
+	fs   vfs.FS
+	path string
+
+	mu      sync.Mutex
+	next    uint64  // number of the next attempt; never used twice
+	writing *Writer // the attempt under way
+}
+
+// Entry is a checkpoint in a directory: what it says of itself, or why it cannot be used.
+type Entry struct {
+	Path   string
+	Number uint64 // 0 when the name has none
+	Info   *Info  // nil when Err is set
+	Err    error  // an *Error: KindDamaged, KindNewer or KindIO
+}
+
+// Path returns the directory of a task's checkpoints: <stateDir>/<job>/p<partition>.
+func Path(fs vfs.FS, stateDir, job string, partition int32) string {
+	return fs.PathJoin(stateDir, job, fmt.Sprintf("p%d", partition))
+}
+
+// OpenDir opens the directory of a task, making it and those above it when they are missing (mode 0700). It makes the
+// names durable that lead to it, and removes what attempts left behind that did not end: nothing refers to them.
+func OpenDir(fs vfs.FS, path string) (*Dir, error) {
+	d := &Dir{fs: fs, path: path}
+	if err := makeDir(fs, path); err != nil {
+		return nil, d.ioError(path, "make the directory", err)
+	}
+	names, err := fs.List(path)
+	if err != nil {
+		return nil, d.ioError(path, "list the directory", err)
+	}
+	for _, name := range names {
+		d.next = max(d.next, numberIn(name))
+	}
+	d.next++
+	return d, d.sweep(names)
+}
+
+// makeDir makes a directory and syncs the directories that hold the new names. Those two levels up are synced in any
+// case: an earlier run may have made them and died before it could (S35).
+func makeDir(fs vfs.FS, path string) error {
+	parents := []string{fs.PathDir(path), fs.PathDir(fs.PathDir(path))}
+	for p := parents[1]; !exists(fs, p) && fs.PathDir(p) != p; {
+		p = fs.PathDir(p)
+		parents = append(parents, p)
+	}
+	if err := fs.MkdirAll(path, 0o700); err != nil {
+		return err
+	}
+	for _, p := range parents {
+		if err := syncDir(fs, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func exists(fs vfs.FS, path string) bool {
+	_, err := fs.Stat(path)
+	return err == nil
+}
+
+func syncDir(fs vfs.FS, path string) error {
+	dir, err := fs.OpenDir(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
+
+// sweep removes the temporary files among the names.
+func (d *Dir) sweep(names []string) error {
+	for _, name := range names {
+		if !strings.HasSuffix(name, tmpSuffix) {
+			continue
+		}
+		path := d.fs.PathJoin(d.path, name)
+		if err := d.fs.Remove(path); err != nil {
+			return d.ioError(path, "remove what an earlier attempt left", err)
+		}
+	}
+	return nil
+}
+
+// List returns the checkpoints of the directory, newest first, with what their headers and trailers say. The entries
+// are not read; Load and Verify do. Temporary files and those set aside are left out.
+func (d *Dir) List() ([]Entry, error) { return List(d.fs, d.path) }
+
+// List is Dir.List for readers that must not touch anything.
+func List(fs vfs.FS, path string) ([]Entry, error) {
+	names, err := fs.List(path)
+	if err != nil {
+		return nil, &Error{Kind: KindIO, Path: path, Err: fmt.Errorf("list the directory: %w", err)}
+	}
+	var all []Entry
+	for _, name := range names {
+		if !strings.HasSuffix(name, suffix) {
+			continue
+		}
+		e := Entry{Path: fs.PathJoin(path, name), Number: numberIn(name)}
+		if e.Number == 0 || name != fileName(e.Number) {
+			e.Number, e.Err = 0, &Error{Kind: KindDamaged, Path: e.Path, Err: errors.New("the name is not one that tidemark gives")}
+		} else {
+			e.Info, e.Err = ReadInfo(fs, e.Path)
+		}
+		all = append(all, e)
+	}
+	slices.SortFunc(all, func(a, b Entry) int {
+		return cmp.Or(cmp.Compare(b.Number, a.Number), strings.Compare(a.Path, b.Path))
+	})
+	return all, nil
+}
+
+func fileName(number uint64) string { return fmt.Sprintf("%010d%s", number, suffix) }
+
+// numberIn returns the number that a name begins with, 0 when there is none.
+func numberIn(name string) uint64 {
+	digits, _, _ := strings.Cut(name, ".")
+	n, err := strconv.ParseUint(digits, 10, 64)
+	if err != nil || n > maxNumber {
+		return 0
+	}
+	return n
+}
+
+// Create begins an attempt to write a checkpoint, in a temporary file with a new name. One is under way at a time.
+func (d *Dir) Create(h *Header) (*Writer, error) {
+	w, head, err := d.begin(h)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.create(head); err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+// begin takes the next number and returns the Writer for it, with the bytes its file begins with.
+func (d *Dir) begin(h *Header) (w *Writer, head []byte, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	w = &Writer{dir: d, begin: h.Begin, target: d.fs.PathJoin(d.path, fileName(d.next))}
+	if d.writing != nil {
+		return nil, nil, d.ioError(w.target, "begin", fmt.Errorf("%s is still being written", d.writing.target))
+	}
+	if d.next > maxNumber {
+		return nil, nil, d.ioError(w.target, "begin", errors.New("numbers are used up: remove the file with the highest one"))
+	}
+	if head, err = h.append(nil); err != nil {
+		return nil, nil, &Error{Kind: KindCorrupt, Path: w.target, Err: fmt.Errorf("header cannot be written: %w", err)}
+	}
+	names, err := d.fs.List(d.path)
+	if err != nil {
+		return nil, nil, d.ioError(d.path, "list the directory", err)
+	}
+	if err := d.sweep(names); err != nil {
+		return nil, nil, err
+	}
+	d.next++
+	d.writing = w
+	return w, head, nil
+}
+
+// SetAside renames a checkpoint that cannot be used and returns its new name: its own, the reason in letters, digits
+// and hyphens, and ".damaged". It is not looked at again and never deleted (I6).
+func (d *Dir) SetAside(path, reason string) (string, error) {
+	reason = strings.Trim(strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '-'
+	}, strings.ToLower(reason)), "-")
+	aside := path + "." + reason + damagedSuffix
+	for n := 2; exists(d.fs, aside); n++ {
+		aside = fmt.Sprintf("%s.%s-%d%s", path, reason, n, damagedSuffix)
+	}
+	err := d.fs.Rename(path, aside)
+	if err == nil {
+		err = syncDir(d.fs, d.path)
+	}
+	if err != nil {
+		return "", d.ioError(path, "set it aside as "+d.fs.PathBase(aside), err)
+	}
+	return aside, nil
+}
+
+// removeOld deletes the older checkpoints beside the one just published, all but one. What is damaged, foreign in name
+// or of a newer format counts for nothing and stays. It returns how many went.
+func (d *Dir) removeOld(published string) (removed int, err error) {
+	all, err := d.List()
+	if err != nil {
+		return 0, err
+	}
+	keep := kept - 1
+	for _, e := range all {
+		if e.Err != nil || e.Path == published {
+			continue
+		}
+		if keep--; keep >= 0 {
+			continue
+		}
+		if err := d.fs.Remove(e.Path); err != nil {
+			return removed, d.ioError(e.Path, "remove an older checkpoint", err)
+		}
+		removed++
+	}
+	return removed, nil
+}
+
+// ioError names what could not be done. A missing file is still fs.ErrNotExist to errors.Is.
+func (d *Dir) ioError(path, op string, err error) error {
+	hint := ""
+	if errors.Is(err, fs.ErrPermission) {
+		hint = ": the user that runs tidemark must own state.dir"
+	}
+	return &Error{Kind: KindIO, Path: path, Err: fmt.Errorf("%s: %w%s", op, err, hint)}
+}
