@@ -175,7 +175,7 @@ func TestAmbiguousCommitsCostMilliseconds(t *testing.T) {
 	var mu sync.Mutex
 	from := map[string]int{}
 	options := w.options()
-	options.Commit.MaxRecords = 10
+	options.Commit.MaxRecords = 8
 	options.Progress = func(e Event) {
 		if e.Kind == EventRecovered {
 			mu.Lock()

@@ -64,6 +64,7 @@ func (r *runner) recover(ctx context.Context) (*life, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.openDir()
 	recovered, err := r.recovery(proc).Run(ctx)
 	if err != nil {
 		return nil, err
@@ -94,7 +95,7 @@ func (r *runner) recovery(proc Processor) *recovery.Recovery {
 		Ask:         func(ctx context.Context) (bool, error) { return a.group.Ask(ctx, r.partition) },
 		GroupOffset: r.groupOffset,
 		Start:       r.startOffset,
-		Checkpoints: r.shelf(),
+		Checkpoints: r.dir,
 		Random:      random,
 		Now:         now,
 		At: func(step recovery.Step) error {
@@ -163,7 +164,7 @@ func (l *life) open(proc Processor) (err error) {
 	h := r.held
 	h.committed, h.position, h.timeMS = rec.Commit, rec.Position, l.brokerTime(time.Now())
 	l.task = h.task
-	l.task.Fenced(rec.Fence, r.app.topics.retention)
+	l.task.Fenced(rec.Fence.ID, r.app.topics.retention)
 	if l.log, err = r.app.options.Cluster.Log(r.app.options.Input, r.partition); err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/tidemark-streams/tidemark/internal/kafka"
 	"github.com/tidemark-streams/tidemark/internal/record"
 	"github.com/tidemark-streams/tidemark/internal/recovery"
+	"github.com/tidemark-streams/tidemark/internal/store"
 	"github.com/tidemark-streams/tidemark/internal/task"
 )
 
@@ -27,7 +28,8 @@ type runner struct {
 	stopped chan struct{}
 	how     stopKind // valid when stopped is closed
 
-	held    *held // what a life leaves to the next one; nil when there is nothing to trust
+	dir     *store.Dir // of the checkpoints, nil when it could not be opened
+	held    *held      // what a life leaves to the next one; nil when there is nothing to trust
 	blame   blame
 	backoff time.Duration
 }
@@ -209,7 +211,7 @@ func (l *life) work(ctx context.Context) error {
 		}
 		select {
 		case <-l.r.stopped:
-			return l.finish(ctx)
+			return l.finish()
 		case <-ctx.Done():
 			return ctx.Err()
 		case s := <-l.sender.results:
@@ -352,7 +354,7 @@ func (l *life) settle() {
 
 // finish ends the life after a stop: the commit in flight is waited for, and after a clean stop what is folded is
 // committed and a checkpoint written if due.
-func (l *life) finish(ctx context.Context) error {
+func (l *life) finish() error {
 	how := l.r.how
 	if how == stopNow {
 		return nil
@@ -372,7 +374,7 @@ func (l *life) finish(ctx context.Context) error {
 			return err
 		}
 	}
-	return l.saver.finish(ctx, how == stopCheckpoint)
+	return l.saver.finish(how == stopCheckpoint)
 }
 
 // await waits for the commit in flight.

@@ -2,16 +2,210 @@ package tidemark
 
 import (
 	"context"
+	"time"
 
-	"github.com/tidemark-streams/tidemark/internal/recovery"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/tidemark-streams/tidemark/internal/record"
+	"github.com/tidemark-streams/tidemark/internal/store"
 )
 
-type saver struct{}
+// saver writes a task's checkpoints while the task works (section 6). The task's goroutine copies one slice of the base
+// after the other, when it is asked to; everything that touches the disk happens on a goroutine of the checkpoint. A
+// failed attempt is only that: it is told, and the next one comes after the usual interval (I8).
+type saver struct {
+	l       *life
+	saved   uint64    // commit number in the newest checkpoint
+	last    time.Time // when the last attempt began
+	attempt *attempt  // nil when none is under way
+}
 
-func newSaver(*life) *saver                         { return &saver{} }
-func (s *saver) startIfDue() error                  { return nil }
-func (s *saver) wants() <-chan struct{}             { return nil }
-func (s *saver) slice() error                       { return nil }
-func (s *saver) finish(context.Context, bool) error { return nil }
-func (s *saver) drop()                              {}
-func (r *runner) shelf() recovery.Checkpoints       { return nil }
+// attempt is one checkpoint on its way.
+type attempt struct {
+	scan    *store.Scan
+	begun   time.Time
+	number  uint64        // of the commit record in force at B
+	wants   chan struct{} // the writing goroutine is ready for a slice
+	slices  chan slice
+	outcome chan outcome
+}
+
+// slice is what the task hands over: a copy of some shards, and with the last one what the state is there.
+type slice struct {
+	bytes []byte
+	done  bool
+	end   record.ChangelogPosition
+	state store.Sum
+	delta store.Sum
+}
+
+type outcome struct {
+	published store.Published
+	err       error
+}
+
+func newSaver(l *life) *saver {
+	s := &saver{l: l, last: time.Now()}
+	if name := l.recovered.Report.Checkpoint; name != "" && l.recovered.Report.Records == 0 {
+		s.saved = l.recovered.Commit.Number
+	}
+	return s
+}
+
+// startIfDue begins a checkpoint when the interval has passed and something was committed since the last one. It takes
+// the outcome of one that has ended.
+func (s *saver) startIfDue() error {
+	if s.attempt != nil {
+		select {
+		case o := <-s.attempt.outcome:
+			return s.ended(o)
+		default:
+			return nil
+		}
+	}
+	if time.Since(s.last) < s.l.r.app.options.Checkpoint || s.l.task.Committed().Number == s.saved {
+		return nil
+	}
+	s.start()
+	return nil
+}
+
+func (s *saver) start() {
+	s.last = time.Now()
+	dir := s.l.r.dir
+	if dir == nil {
+		return // told when it could not be opened
+	}
+	held := s.l.r.held
+	a := &attempt{scan: held.store.StartScan(), begun: s.last, number: held.committed.Number,
+		wants: make(chan struct{}, 1), slices: make(chan slice, 1), outcome: make(chan outcome, 1)}
+	header := store.Header{Fence: s.l.recovered.Fence, Commit: *held.committed, Begin: held.position, BrokerTime: held.timeMS}
+	s.attempt = a
+	go func() {
+		published, err := write(dir, &header, a, s.l.r.at)
+		a.outcome <- outcome{published, err}
+	}()
+}
+
+// write is the life of the writing goroutine.
+func write(dir *store.Dir, header *store.Header, a *attempt, at func(context.Context, string) error) (store.Published, error) {
+	w, err := dir.Create(header)
+	if err != nil {
+		return store.Published{}, err
+	}
+	for {
+		a.wants <- struct{}{}
+		piece, ok := <-a.slices
+		if !ok {
+			w.Abort()
+			return store.Published{}, nil
+		}
+		if err := at(context.Background(), "checkpoint.slice"); err != nil {
+			w.Abort()
+			return store.Published{}, err
+		}
+		if err := w.WriteBlock(piece.bytes); err != nil {
+			return store.Published{}, err
+		}
+		if piece.done {
+			if err := at(context.Background(), "checkpoint.publish"); err != nil {
+				w.Abort()
+				return store.Published{}, err
+			}
+			return w.Publish(piece.end, piece.state, piece.delta)
+		}
+	}
+}
+
+// wants is ready when the checkpoint under way can take a slice.
+func (s *saver) wants() <-chan struct{} {
+	if s.attempt == nil {
+		return nil
+	}
+	return s.attempt.wants
+}
+
+// slice copies the next shards for the writing goroutine.
+func (s *saver) slice() error {
+	a, held := s.attempt, s.l.r.held
+	piece := slice{}
+	piece.bytes, piece.done = a.scan.Next(nil)
+	if piece.done {
+		piece.end, piece.delta = held.position, a.scan.Delta()
+		piece.state = store.Sum{Digest: held.store.Digest(), Live: held.store.Live()}
+	}
+	a.slices <- piece
+	return nil
+}
+
+// ended takes the outcome of an attempt. Only a state that contradicts itself ends the life.
+func (s *saver) ended(o outcome) error {
+	a := s.attempt
+	s.attempt = nil
+	a.scan.Drop()
+	r := s.l.r
+	switch {
+	case o.err != nil && store.KindOf(o.err) == store.KindCorrupt:
+		return s.l.corrupt("write checkpoint", o.err)
+	case o.err != nil:
+		r.log.Error("checkpoint not written, the one before it stays", "error", o.err)
+		return nil
+	}
+	s.saved = a.number
+	if o.published.Kept != nil {
+		r.log.Warn("older checkpoint not removed, tried again with the next one", "error", o.published.Kept)
+	}
+	r.app.emit(Event{Partition: r.partition, Kind: EventCheckpoint, Path: o.published.Path, Bytes: o.published.Length,
+		Took: time.Since(a.begun)})
+	return nil
+}
+
+// finish writes a last checkpoint at a clean stop: of everything committed since the last one if all is set, otherwise
+// if one is due.
+func (s *saver) finish(all bool) error {
+	for {
+		if s.attempt == nil {
+			due := all || time.Since(s.last) >= s.l.r.app.options.Checkpoint
+			if !due || s.l.task.Committed().Number == s.saved || s.l.r.dir == nil {
+				return nil
+			}
+			all = false // one attempt
+			s.start()
+		}
+		select {
+		case <-s.attempt.wants:
+			if err := s.slice(); err != nil {
+				return err
+			}
+		case o := <-s.attempt.outcome:
+			if err := s.ended(o); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// drop gives an attempt under way up: its image belongs to a fence that is over.
+func (s *saver) drop() {
+	if s.attempt == nil {
+		return
+	}
+	s.attempt.scan.Drop()
+	close(s.attempt.slices)
+	<-s.attempt.outcome
+	s.attempt = nil
+}
+
+// openDir opens the task's checkpoint directory. Checkpoints are never needed: when it cannot be opened the task works
+// without, and says so.
+func (r *runner) openDir() {
+	if r.dir != nil {
+		return
+	}
+	dir, err := store.OpenDir(vfs.Default, store.Path(vfs.Default, r.app.options.StateDir, r.app.options.Job, r.partition))
+	if err != nil {
+		r.log.Error("no checkpoints: a restart will replay the whole changelog", "error", err)
+		return
+	}
+	r.dir = dir
+}
