@@ -131,7 +131,7 @@ func tame(token string) string {
 	return token
 }
 
-var rfc3339 = regexp.MustCompile(`^(\d{4}-\d\d-\d\d)[Tt](\d\d:\d\d):(\d\d)(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)$`)
+var rfc3339 = regexp.MustCompile(`^(\d{4}-\d\d-\d\d)[Tt](\d\d:\d\d):(\d\d)(\.\d{1,9})?([Zz]|[+-](?:[01]\d|2[0-3]):[0-5]\d)$`)
 
 // dateTime reads RFC 3339 section 5.6. A leap second is the second after 23:59:59 UTC.
 func dateTime(text string) (int64, bool) {
