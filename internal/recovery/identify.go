@@ -107,7 +107,7 @@ func (s *sequence) trace(img *image) trace {
 		err = img.Info.Belongs(s.Job, s.Partition, &s.Identity)
 	}
 	if err != nil {
-		return trace{what: fmt.Sprintf("%s (%v)", img.Path, err)}
+		return trace{what: fmt.Sprintf("%s (%v)", img.Path, errors.Unwrap(err))}
 	}
 	return trace{what: img.Path, birth: img.Info.Commit.Birth, number: img.Info.Commit.Number, known: true}
 }

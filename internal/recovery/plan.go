@@ -2,6 +2,7 @@ package recovery
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -107,10 +108,10 @@ func newer(a, b *image) int {
 // changelog does not hold (I6, R15). "Later" is said by birth id and commit number.
 func (e *end) judge(img *image) (refused *refusal, lost error) {
 	if img.Err != nil {
-		return refuse(store.KindOf(img.Err).String(), "%v", img.Err), nil
+		return refuse(store.KindOf(img.Err).String(), "%v", errors.Unwrap(img.Err)), nil
 	}
 	if err := img.Info.Belongs(e.job, e.partition, e.identity); err != nil {
-		return refuse("foreign", "%v", err), nil
+		return refuse("foreign", "%v", errors.Unwrap(err)), nil
 	}
 	begin, c := int64(img.Info.Begin), &img.Info.Commit
 	switch {

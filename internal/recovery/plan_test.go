@@ -74,7 +74,7 @@ func TestChoose(t *testing.T) {
 		{name: "next older one", images: []image{at(950, 45, 0, failed(store.KindDamaged)), at(900, 40, 0, named("old"))}, use: "old",
 			aside: []string{"bad header"}, why: "newest that is usable"},
 		{name: "newer format is left alone", images: []image{at(950, 45, 0, failed(store.KindNewer))}, aside: []string{"kept: bad header"},
-			why: "no checkpoint is usable: new: store: bad header"},
+			why: "no checkpoint is usable: new: bad header"},
 		{name: "another cluster", images: []image{at(950, 45, 0, identity(planIdentity("d", 1, 2)))}, aside: []string{`cluster "d", not of "c"`}},
 		{name: "another input topic", images: []image{at(950, 45, 0, identity(planIdentity("c", 9, 2)))}, aside: []string{"of input in (id 09"}},
 		{name: "another changelog", images: []image{at(950, 45, 0, identity(planIdentity("c", 1, 9)))}, aside: []string{"of changelog log (id 09"}},

@@ -3,6 +3,7 @@ package recovery
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"slices"
 
@@ -193,12 +194,16 @@ func (s *sequence) giveUp(ctx context.Context, failed error, round int) error {
 // final makes the failure of a full replay a stop: there is nothing left that could be tried.
 func (s *sequence) final(failed error) error {
 	var e *kafka.Error
-	if errors.As(failed, &e) {
-		stop := *e
-		stop.Class = kafka.ClassPermanent
-		return &stop
+	if !errors.As(failed, &e) {
+		return failed
 	}
-	return failed
+	stop := *e
+	stop.Class = kafka.ClassPermanent
+	if s.end.start > 0 {
+		stop.Err = fmt.Errorf("%w; the log starts at offset %d, not 0: records were deleted", stop.Err, s.end.start)
+		stop.Hint = "restore the topic"
+	}
+	return &stop
 }
 
 func (s *sequence) dropImage(img *image, word string, failed error, left bool) {
