@@ -211,7 +211,7 @@ func address(leastPort int) spec[string] {
 }
 
 // listen is an address of this machine only, or "" for a free port.
-var listen = spec[string]{kind: kindText, want: "a loopback HOST:PORT", parse: func(text string) (string, *wrong) {
+var listen = spec[string]{kind: kindText, want: "a loopback HOST:PORT, or empty", parse: func(text string) (string, *wrong) {
 	if text == "" {
 		return "", nil
 	}
