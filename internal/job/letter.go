@@ -1,6 +1,7 @@
 package job
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -77,7 +78,7 @@ type letter struct {
 
 // newLetter begins the letter of a record; its slices are the record's.
 func newLetter(topic string, partition int32, in *task.Input) *letter {
-	l := &letter{key: in.Key, value: in.Value, own: in.Headers, headers: make([]task.Header, 0, 12+len(in.Headers))}
+	l := &letter{key: in.Key, value: in.Value, own: in.Headers, headers: make([]task.Header, 0, 12)}
 	attempt := 1
 	if slices.ContainsFunc(in.Headers, ours) {
 		l.own = slices.DeleteFunc(slices.Clone(in.Headers), ours)
@@ -152,8 +153,15 @@ func hash(b []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// all are the headers of the letter: the record's own, then ours.
-func (l *letter) all() []task.Header { return append(slices.Clone(l.own), l.headers...) }
+// all are the headers of the letter: the record's own, copied because the task keeps them longer than the record, then
+// ours.
+func (l *letter) all() []task.Header {
+	all := slices.Clone(l.own)
+	for i := range all {
+		all[i].Value = bytes.Clone(all[i].Value)
+	}
+	return append(all, l.headers...)
+}
 
 // fault is why a record is refused.
 type fault struct {

@@ -8,12 +8,13 @@ import (
 	"strconv"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"github.com/tidemark-streams/tidemark/aggregate"
 	"github.com/tidemark-streams/tidemark/internal/proof/oracle"
 	"github.com/tidemark-streams/tidemark/internal/record"
 	"github.com/tidemark-streams/tidemark/internal/task"
 	"github.com/tidemark-streams/tidemark/window"
-	"pgregory.net/rapid"
 )
 
 // TestAgainstOracle runs random jobs over random records, with commits, crashes and batch sizes at random, and compares
@@ -167,13 +168,22 @@ func compare(t *rapid.T, r *run, want *oracle.Outcome) {
 	for _, text := range r.dump(true) {
 		state[r.parseLine(text)] = string(text)
 	}
-	wantResults, wantState := map[string]string{}, map[string]string{}
+	bytesOf := map[string]string{}
+	for key, value := range r.base.values {
+		parsed, err := record.ParseEntryKey([]byte(key))
+		if err != nil {
+			t.Fatal(err)
+		}
+		bytesOf[oracle.WindowID(parsed.Aggregation, parsed.Fields, parsed.Start)] = string(value)
+	}
+	wantResults, wantState, wantBytes := map[string]string{}, map[string]string{}, map[string]string{}
 	for _, w := range want.Windows {
 		id := oracle.WindowID(w.Aggregation, w.Key, w.Start)
 		if w.Final {
 			wantResults[id] = expectedLine(r.config, w, false)
 		} else {
 			wantState[id] = expectedLine(r.config, w, true)
+			wantBytes[id] = string(w.EntryValue(len(w.Readings), len(r.config.Format.Values), functionsOf(r.config, w).Names()))
 		}
 	}
 	if !maps.Equal(results, wantResults) {
@@ -181,6 +191,9 @@ func compare(t *rapid.T, r *run, want *oracle.Outcome) {
 	}
 	if !maps.Equal(state, wantState) {
 		t.Fatalf("state\n got %v\nwant %v", state, wantState)
+	}
+	if !maps.Equal(bytesOf, wantBytes) {
+		t.Fatalf("entries\n got %x\nwant %x", bytesOf, wantBytes)
 	}
 	compareLetters(t, r, want)
 	compareCounters(t, r.task.Committed(), want)
@@ -199,14 +212,14 @@ func (r *run) parseLine(text []byte) string {
 	return oracle.WindowID(l.Agg, l.Key, l.Start)
 }
 
+func functionsOf(c Config, w *oracle.Window) aggregate.Functions {
+	at := slices.IndexFunc(c.Aggregations, func(a Aggregation) bool { return a.Name == w.Aggregation })
+	return c.Aggregations[at].Functions
+}
+
 // expectedLine writes a result or an exact dump line with encoding/json and the oracle's numbers.
 func expectedLine(c Config, w *oracle.Window, exact bool) string {
-	var functions aggregate.Functions
-	for _, a := range c.Aggregations {
-		if a.Name == w.Aggregation {
-			functions = a.Functions
-		}
-	}
+	functions := functionsOf(c, w)
 	key, _ := json.Marshal(w.Key)
 	text := fmt.Sprintf(`{"agg":"%s","key":%s,"start":%d,"end":%d`, w.Aggregation, key, w.Start, w.End)
 	if len(c.Format.Values) == 1 {
