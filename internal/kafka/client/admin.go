@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -205,12 +204,8 @@ func (a *admin) settle(ctx context.Context, at place) error {
 		if err == nil && len(describe(at.topic, t).Leaderless) == 0 {
 			return nil
 		}
-		pause := time.NewTimer(backoff(n))
-		select {
-		case <-pause.C:
-		case <-ctx.Done():
-			pause.Stop()
-			return fail("create topic", at, context.Cause(ctx))
+		if err := pause(ctx, backoff(n)); err != nil {
+			return fail("create topic", at, err)
 		}
 	}
 }

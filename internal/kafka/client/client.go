@@ -149,6 +149,21 @@ func backoff(n int) time.Duration {
 	return min(5*time.Millisecond<<min(n, 6), 250*time.Millisecond)
 }
 
+// pause waits, or returns why ctx ended.
+func pause(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return nil
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
 // open makes a franz-go client out of the common options and more.
 func (c *Cluster) open(more ...kgo.Opt) (*kgo.Client, error) {
 	cl, err := kgo.NewClient(append(append([]kgo.Opt{}, c.base...), more...)...)

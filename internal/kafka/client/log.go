@@ -121,12 +121,8 @@ func (l *log) persist(ctx context.Context, op string, offset int64, try func(con
 			}
 			return fail(op, l.at(offset), err)
 		}
-		pause := time.NewTimer(backoff(n))
-		select {
-		case <-pause.C:
-		case <-ctx.Done():
-			pause.Stop()
-			return fail(op, l.at(offset), fmt.Errorf("%w, last answer: %w", context.Cause(ctx), err))
+		if cause := pause(ctx, backoff(n)); cause != nil {
+			return fail(op, l.at(offset), fmt.Errorf("%w, last answer: %w", cause, err))
 		}
 	}
 }

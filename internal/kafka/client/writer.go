@@ -25,8 +25,9 @@ type writer struct {
 	txnID    string
 	cl       *kgo.Client
 	producer kafka.Producer
-	open     bool  // a transaction is open
-	spent    error // the first error; nothing works after it
+	open     bool      // a transaction is open
+	ended    time.Time // when the last one was
+	spent    error     // the first error; nothing works after it
 	out      outbox
 	offsets  []int64
 }
@@ -99,6 +100,9 @@ func (w *writer) Send(ctx context.Context, messages []kafka.Message) ([]int64, e
 	ctx, cancel := bounded(ctx, deliveryTimeout, "not every record was acknowledged")
 	defer cancel()
 	d := delivery{writer: w, ctx: ctx}
+	if err := pause(ctx, markerTime-time.Since(w.ended)); err != nil {
+		return nil, w.end(d.late(err))
+	}
 	if err := d.run(); err != nil {
 		return nil, w.end(err)
 	}
@@ -136,9 +140,14 @@ func (w *writer) Commit(ctx context.Context) error {
 	if err != nil {
 		return w.end(fail("end transaction "+w.txnID, nowhere, late(ctx, err)))
 	}
-	w.open = false
+	w.open, w.ended = false, time.Now()
 	return nil
 }
+
+// markerTime is how long after an answered commit the next transaction's first produce request waits. The answer comes
+// before the markers are written, and a broker that gets a produce request in between holds it back for 20 ms at least
+// (its add.partitions.to.txn.retry.backoff.ms); a short wait here saves the long one there.
+const markerTime = 3 * time.Millisecond
 
 // whileConcurrent repeats try while the broker is still writing the markers of the last transaction.
 func (w *writer) whileConcurrent(ctx context.Context, try func() error) error {
@@ -157,18 +166,6 @@ func (w *writer) whileConcurrent(ctx context.Context, try func() error) error {
 // they go to has no leader.
 func markerPause(n int) time.Duration {
 	return min(2*time.Millisecond<<max(0, min(n-10, 5)), 50*time.Millisecond)
-}
-
-// pause waits, or returns why ctx ended.
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }
 
 // Close is described in package kafka.
