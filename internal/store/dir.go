@@ -67,22 +67,23 @@ func OpenDir(fs vfs.FS, path string) (*Dir, error) {
 }
 
 // makeDir makes a directory and syncs the directories that hold the new names. Those two levels up are synced in any
-// case: an earlier run may have made them and died before it could (S35).
+// case: an earlier run may have made them and died before it could (S35). When that fails what was made is unmade: a
+// failed fsync may have lost the names for good, and only new ones can become durable (S32).
 func makeDir(fs vfs.FS, path string) error {
-	parents := []string{fs.PathDir(path), fs.PathDir(fs.PathDir(path))}
-	for p := parents[1]; !exists(fs, p) && fs.PathDir(p) != p; {
-		p = fs.PathDir(p)
-		parents = append(parents, p)
+	var made []string
+	for p := path; !exists(fs, p) && fs.PathDir(p) != p; p = fs.PathDir(p) {
+		made = append(made, p)
 	}
-	if err := fs.MkdirAll(path, 0o700); err != nil {
-		return err
+	err := fs.MkdirAll(path, 0o700)
+	for i, p := 0, fs.PathDir(path); err == nil && i < max(2, len(made)); i, p = i+1, fs.PathDir(p) {
+		err = syncDir(fs, p)
 	}
-	for _, p := range parents {
-		if err := syncDir(fs, p); err != nil {
-			return err
+	if err != nil {
+		for _, p := range made {
+			_ = fs.Remove(p)
 		}
 	}
-	return nil
+	return err
 }
 
 func exists(fs vfs.FS, path string) bool {
@@ -186,6 +187,8 @@ func (d *Dir) begin(h *Header) (w *Writer, head []byte, err error) {
 	if err := d.sweep(names); err != nil {
 		return nil, nil, err
 	}
+	// A process that dies again and again after it published must not leave one more each time (I13).
+	_, _ = d.removeOld("")
 	d.next++
 	d.writing = w
 	return w, head, nil
@@ -214,27 +217,36 @@ func (d *Dir) SetAside(path, reason string) (string, error) {
 	return aside, nil
 }
 
-// removeOld deletes the older checkpoints beside the one just published, all but one. What is damaged, foreign in name
-// or of a newer format counts for nothing and stays. It returns how many went.
-func (d *Dir) removeOld(published string) (removed int, err error) {
+// removeOld deletes all checkpoints but two: the one just published, if any, and the newest others. What is damaged,
+// misnamed or of a newer format counts for nothing and stays. It returns how many went, and why others could not be
+// looked at or deleted.
+func (d *Dir) removeOld(published string) (removed int, stay error) {
 	all, err := d.List()
 	if err != nil {
 		return 0, err
 	}
-	keep := kept - 1
-	for _, e := range all {
-		if e.Err != nil || e.Path == published {
-			continue
-		}
-		if keep--; keep >= 0 {
-			continue
-		}
-		if err := d.fs.Remove(e.Path); err != nil {
-			return removed, d.ioError(e.Path, "remove an older checkpoint", err)
-		}
-		removed++
+	keep := kept
+	if published != "" {
+		keep--
 	}
-	return removed, nil
+	for _, e := range all {
+		switch {
+		case e.Path == published:
+		case e.Err != nil:
+			if KindOf(e.Err) == KindIO {
+				stay = errors.Join(stay, e.Err)
+			}
+		case keep > 0:
+			keep--
+		default:
+			if err := d.fs.Remove(e.Path); err != nil {
+				stay = errors.Join(stay, d.ioError(e.Path, "remove an older checkpoint", err))
+				continue
+			}
+			removed++
+		}
+	}
+	return removed, stay
 }
 
 // ioError names what could not be done. A missing file is still fs.ErrNotExist to errors.Is.
