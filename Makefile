@@ -4,6 +4,7 @@
 #   test      what CI runs, on a bare machine with Go: build, vet, every test of this repository
 #   check     golangci-lint at the version that tools/go.mod pins; the first run compiles it
 #   bench     benchmarks, with the machine and the Go version in the output
+#   sweep     every pair of crash positions of the step machine, and many triples
 #   realdata  every set of ../shared/data against its truth file, when the data is there
 
 GO      ?= go
@@ -12,7 +13,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo deve
 # The race detector needs a C compiler. Without one the same tests run without it, and say so.
 RACE := $(if $(shell command -v $$($(GO) env CC)),-race)
 
-.PHONY: build test check bench realdata clean
+.PHONY: build test check bench realdata sweep clean
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/tidemark ./cmd/tidemark
@@ -31,6 +32,9 @@ bench:
 
 realdata: build
 	TIDEMARK_REALDATA=all $(GO) test -v -timeout 60m -run RealData ./...
+
+sweep:
+	$(GO) test -v -timeout 60m -run Sweep ./internal/proof -args -sweep.stride 1 -sweep.deep 20000
 
 clean:
 	rm -rf bin

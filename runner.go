@@ -266,8 +266,11 @@ func (l *life) inputError(err error) error {
 	class := kafka.ClassCorrupt
 	offset := int64(-1)
 	var input *task.InputError
-	if errors.As(err, &input) {
+	switch {
+	case errors.As(err, &input):
 		class, offset = kafka.ClassLost, input.Offset
+	case errors.Is(err, task.ErrPermanent):
+		class = kafka.ClassPermanent
 	}
 	return &kafka.Error{Class: class, Op: "fold", Topic: l.r.app.options.Input, Partition: l.r.partition, Offset: offset, Err: err}
 }

@@ -189,3 +189,6 @@ func (m *misrouted) setting() string {
 	return "no known partitioner explains them; input.partitioner: unchecked takes them, " +
 		"and that all readings of a key lie in one partition is then for you to see to"
 }
+
+// Unwrap returns task.ErrPermanent: another attempt would meet the same records.
+func (e *MisroutedError) Unwrap() error { return task.ErrPermanent }

@@ -133,6 +133,9 @@ func (o *overlay) emit(sink Sink, aggregation int, key, value []byte, headers []
 	o.outText = append(o.outText, value...)
 	o.outputs = append(o.outputs, out)
 	o.bytes += len(key) + len(value) + recordOverhead
+	for i := range headers {
+		o.bytes += len(headers[i].Key) + len(headers[i].Value)
+	}
 }
 
 // outputKey and outputValue are an output's bytes; null stays null.

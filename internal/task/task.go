@@ -1,6 +1,7 @@
 package task
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/tidemark-streams/tidemark/internal/record"
@@ -31,6 +32,10 @@ type Task struct {
 	holdInput bool     // the next commit takes no input (section 4, slices)
 	waiting   int      // due windows left by the last commit
 }
+
+// ErrPermanent is wrapped by an error of a Processor that no recovery cures: the task stops at once instead of trying
+// the record again.
+var ErrPermanent = errors.New("the job cannot go on with this input")
 
 // InputError says that the input is not the log it was: the task must stop.
 type InputError struct {
