@@ -2,6 +2,8 @@ package config
 
 import (
 	"bytes"
+	"encoding/json"
+	"errors"
 	"flag"
 	"os"
 	"path/filepath"
@@ -9,9 +11,11 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
 
 	"github.com/tidemark-streams/tidemark/aggregate"
 	"github.com/tidemark-streams/tidemark/reading"
@@ -93,8 +97,8 @@ func TestGoodFiles(t *testing.T) {
 func TestBadFiles(t *testing.T) {
 	files(t, "*.bad.yml", func(t *testing.T, path string, data []byte, w wanted) {
 		_, err := Parse(fileName, data, w.environ)
-		faults, ok := err.(Faults)
-		if !ok || len(faults) == 0 {
+		var faults Faults
+		if !errors.As(err, &faults) || len(faults) == 0 {
 			t.Fatalf("error is %T %v, want faults", err, err)
 		}
 		compare(t, path, data, "# want ", w.faults, lines(faults))
@@ -214,6 +218,43 @@ func TestHostileFiles(t *testing.T) {
 	}
 }
 
+// TestTextsSurvive: whatever text a file holds, or the environment, is read as it stands, and is the same after it was
+// written into the effective configuration and read again.
+func TestTextsSurvive(t *testing.T) {
+	minimal, err := os.ReadFile("testdata/minimal.good.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	odd := []string{"null", "~", "true", "No", "0x1", "1e3", ".inf", "2000-01-01", "12:30", "- a", "? a", "a: b", "a #b", "#", "&a", "*a", "!a", "|", ">", "%", "@", "`",
+		"'", `"`, `\\`, "{", "}", "[", "]", ",", " a ", "<<", "=", "---", "...", "\u00a0", "\u2028", "\ufeff", "é", "😀"}
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.OneOf(rapid.SampledFrom(odd), rapid.StringOfN(rapid.RuneFrom(nil, unicode.PrintRanges...), 1, 20, -1)).Draw(t, "text")
+		if strings.TrimSpace(text) == "" || text == "ts" || text == "device" {
+			return
+		}
+		quotedText, err := json.Marshal(text) // JSON is YAML
+		if err != nil {
+			t.Fatal(err)
+		}
+		data := bytes.Replace(minimal, []byte("[temperature]"), []byte("["+string(quotedText)+"]"), 1)
+		environ := []string{"TIDEMARK_STATE_DIR=" + text}
+		job, err := Parse(fileName, data, environ)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if job.Input.Format.Values[0] != text || job.State.Dir != text {
+			t.Fatalf("read as %q and %q, want %q", job.Input.Format.Values[0], job.State.Dir, text)
+		}
+		again, err := Parse(fileName, []byte(job.String()), nil)
+		if err != nil {
+			t.Fatalf("read again: %v\n%s", err, job)
+		}
+		if diff := cmp.Diff(job, again, same); diff != "" {
+			t.Fatalf("read again it is another job: -first +again\n%s\n%s", diff, job)
+		}
+	})
+}
+
 // FuzzParse: whatever file and environment hold, there are faults, or a job that is the same when it is written and
 // read again. Nothing panics, and nothing hangs.
 func FuzzParse(f *testing.F) {
@@ -236,8 +277,8 @@ func FuzzParse(f *testing.F) {
 		env := strings.Split(environ, "\n")
 		job, err := Parse(fileName, data, env)
 		if err != nil {
-			faults, ok := err.(Faults)
-			if !ok || len(faults) == 0 {
+			var faults Faults
+			if !errors.As(err, &faults) || len(faults) == 0 {
 				t.Fatalf("error is %T %v, want faults", err, err)
 			}
 			for _, f := range faults {
