@@ -23,6 +23,7 @@ func (e *deletedError) Error() string {
 
 // applier puts replayed updates into a store.
 type applier interface {
+	touch(hashes []uint64) uint64 // of updates about to come
 	put(hash uint64, key, value []byte) error
 	remove(hash uint64, key []byte) error
 }
@@ -30,6 +31,7 @@ type applier interface {
 // bulk fills a store that is proved from its entries afterwards.
 type bulk struct{ *store.Memory }
 
+func (b bulk) touch(hashes []uint64) uint64             { return b.Touch(hashes) }
 func (b bulk) put(hash uint64, key, value []byte) error { b.Set(hash, key, value); return nil }
 func (b bulk) remove(hash uint64, key []byte) error     { b.Unset(hash, key); return nil }
 
@@ -56,6 +58,8 @@ func (o *onto) change(hash uint64, key, value []byte) (old record.Digest, existe
 	}
 	return old, existed, err
 }
+
+func (o *onto) touch(hashes []uint64) uint64 { return o.Store.Touch(hashes) }
 
 func (o *onto) put(hash uint64, key, value []byte) error {
 	old, _, err := o.change(hash, key, notNil(value))
@@ -91,7 +95,13 @@ type replayer struct {
 	done    bool  // our fence record was delivered
 	records record.Count
 	bytes   record.Bytes
+	hashes  [touchAhead]uint64 // of the next records
+	touched uint64
 }
+
+// touchAhead is how many records are hashed and touched together before they are applied: the cache misses of an update
+// are most of its cost, and those of different records can wait side by side.
+const touchAhead = 32
 
 // run reads until our own fence record is delivered; each is called after every fetch.
 func (p *replayer) run(ctx context.Context, each func(kafka.Offsets)) error {
@@ -129,18 +139,26 @@ func (p *replayer) explain(ctx context.Context, err error) error {
 // take applies one fetch.
 func (p *replayer) take(f kafka.Fetched) error {
 	p.bytes += record.Bytes(f.Bytes)
-	for i := range f.Records {
-		r := &f.Records[i]
-		if err := p.c.inOrder(r, p.reached, f.Stable); err != nil {
-			return err
+	for records := f.Records; len(records) > 0; {
+		chunk := records[:min(len(records), touchAhead)]
+		records = records[len(chunk):]
+		for i := range chunk {
+			p.hashes[i] = record.Hash(chunk[i].Key)
 		}
-		if r.Offset > p.fenceAt {
-			return p.superseded(r.Offset)
+		p.touched += p.to.touch(p.hashes[:len(chunk)])
+		for i := range chunk {
+			r := &chunk[i]
+			if err := p.c.inOrder(r, p.reached, f.Stable); err != nil {
+				return err
+			}
+			if r.Offset > p.fenceAt {
+				return p.superseded(r.Offset)
+			}
+			if err := p.apply(r, p.hashes[i]); err != nil || p.done {
+				return err
+			}
+			p.reached = r.Offset + 1
 		}
-		if err := p.apply(r); err != nil || p.done {
-			return err
-		}
-		p.reached = r.Offset + 1
 	}
 	if f.Next > p.fenceAt {
 		return p.superseded(f.Next)
@@ -156,14 +174,14 @@ func (p *replayer) superseded(at int64) error {
 }
 
 // apply takes one record: updates overwrite, tombstones delete, commit and fence records are checked.
-func (p *replayer) apply(r *kafka.Record) error {
+func (p *replayer) apply(r *kafka.Record, hash uint64) error {
 	p.records++
 	kind, ok := record.KindOf(r.Key)
 	switch {
 	case ok && kind == record.KindEntry:
 		p.passed(r.Offset)
 		p.updates++
-		return p.update(r)
+		return p.update(r, hash)
 	case ok && kind == record.KindCommit:
 		return p.passCommit(r)
 	case ok && kind == record.KindFence:
@@ -181,12 +199,11 @@ func (p *replayer) apply(r *kafka.Record) error {
 	return p.c.unknownKind(r)
 }
 
-func (p *replayer) update(r *kafka.Record) error {
+func (p *replayer) update(r *kafka.Record, hash uint64) error {
 	if len(r.Key) > record.MaxKeyBytes || len(r.Value) > store.MaxValueBytes {
 		return p.c.fail(kafka.ClassPermanent, "replay", r.Offset, "", "key of %d and value of %d bytes, limits %d and %d",
 			len(r.Key), len(r.Value), record.MaxKeyBytes, store.MaxValueBytes)
 	}
-	hash := record.Hash(r.Key)
 	var err error
 	if r.Value == nil {
 		err = p.to.remove(hash, r.Key)
