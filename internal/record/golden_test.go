@@ -98,6 +98,7 @@ func TestGoldenFormat1(t *testing.T) {
 	golden(t, "key.v1", sampleKey())
 	digest := EntryDigest(append(sampleKey(), "value"...), len(sampleKey()))
 	golden(t, "digest.v1", appendDigest(nil, digest))
+	golden(t, "hash.v1", AppendStart(nil, int64(Hash(sampleKey()))))
 	identity := sampleFence().Identity
 	golden(t, "source.v1", AppendStart(nil, int64(identity.SourceHash())))
 	golden(t, "outputs.v1", AppendStart(nil, int64(identity.OutputHash())))

@@ -164,4 +164,10 @@ func TestUnknownTopicIDEqualsNothing(t *testing.T) {
 	if got := (TopicID{}).String(); got != "unknown" {
 		t.Errorf("String of an unknown id: %q", got)
 	}
+	if got, want := known.String(), "01000000000000000000000000000000"; got != want {
+		t.Errorf("String = %q, want %q", got, want)
+	}
+	if got, want := FenceID(0xab).String(), "00000000000000ab"; got != want || BirthID(0xab).String() != want {
+		t.Errorf("String = %q, want %q", got, want)
+	}
 }
