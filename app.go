@@ -71,6 +71,25 @@ func New(options Options) (*App, error) {
 		loading: make(chan struct{}, maxLoads)}, nil
 }
 
+// recordBudget is how many full commits' worth of records all tasks of an instance may have under way together: many busy
+// tasks with full batches would wait seconds for each other (hot.md F).
+const recordBudget = 4
+
+// commitLimits are the present limits of one commit of one task.
+func (a *App) commitLimits() (records, bytes int) {
+	c, tasks := a.options.Commit, max(a.running(), 1)
+	if tasks <= recordBudget {
+		return c.MaxRecords, c.MaxBytes
+	}
+	return max(c.MaxRecords*recordBudget/tasks, min(c.MaxRecords, leastRecords)), max(c.MaxBytes*recordBudget/tasks, min(c.MaxBytes, leastBytes))
+}
+
+// Below these a commit costs more than what is in it.
+const (
+	leastRecords = 1000
+	leastBytes   = 256 << 10
+)
+
 // maxLoads is how many tasks of one process load or replay at the same time.
 const maxLoads = 4
 
@@ -223,6 +242,7 @@ func (a *App) assign(ctx context.Context, partitions []int32) {
 	for p, r := range a.runners {
 		if !wanted[p] {
 			r.stop(stopRevoked)
+			r.again = false
 		}
 	}
 	for _, p := range partitions {

@@ -53,19 +53,15 @@ func (r *runner) recover(ctx context.Context) (*life, error) {
 		case <-ctx.Done():
 		}
 	}()
-	select {
-	case r.app.loading <- struct{}{}:
-		defer func() { <-r.app.loading }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
 	r.app.emit(Event{Partition: r.partition, Kind: EventRecovering})
 	proc, err := r.processor()
 	if err != nil {
 		return nil, err
 	}
 	r.openDir()
-	recovered, err := r.recovery(proc).Run(ctx)
+	turn := &turn{free: r.app.loading}
+	defer turn.end()
+	recovered, err := r.recovery(ctx, proc, turn).Run(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -77,6 +73,35 @@ func (r *runner) recover(ctx context.Context) (*life, error) {
 	return l, nil
 }
 
+// turn bounds how many tasks load and replay at the same time (I13). It is taken with the load, not before: a task that
+// waits for another producer's transaction must not hold up the others.
+type turn struct {
+	free  chan struct{}
+	taken bool
+}
+
+func (t *turn) at(ctx context.Context, step recovery.Step) error {
+	switch {
+	case step == recovery.StepLoad && !t.taken:
+		select {
+		case t.free <- struct{}{}:
+			t.taken = true
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	case step == recovery.StepAnchor:
+		t.end()
+	}
+	return nil
+}
+
+func (t *turn) end() {
+	if t.taken {
+		<-t.free
+		t.taken = false
+	}
+}
+
 // processor returns the Processor of the held task, or a new one.
 func (r *runner) processor() (Processor, error) {
 	if r.held != nil {
@@ -86,7 +111,7 @@ func (r *runner) processor() (Processor, error) {
 	return a.options.Processor(r.partition, a.topics.identity.Input.Partitions, a.topics.limits)
 }
 
-func (r *runner) recovery(proc Processor) *recovery.Recovery {
+func (r *runner) recovery(ctx context.Context, proc Processor, turn *turn) *recovery.Recovery {
 	a := r.app
 	rec := &recovery.Recovery{
 		Cluster: a.options.Cluster, Job: a.options.Job, Partition: r.partition, Identity: a.topics.identity,
@@ -99,7 +124,10 @@ func (r *runner) recovery(proc Processor) *recovery.Recovery {
 		Random:      random,
 		Now:         now,
 		At: func(step recovery.Step) error {
-			return r.at(context.Background(), "recover."+string(step))
+			if err := turn.at(ctx, step); err != nil {
+				return err
+			}
+			return r.at(ctx, "recover."+string(step))
 		},
 		Progress: func(p recovery.Progress) {
 			a.emit(Event{Partition: r.partition, Kind: EventProgress, Progress: &p})

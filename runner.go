@@ -83,6 +83,9 @@ func (r *runner) run(ctx context.Context) error {
 	defer r.release()
 	for {
 		err := r.live(ctx)
+		if err != nil && r.stopping() {
+			r.log.Warn("stopped in the middle: the next start recovers", "cause", err)
+		}
 		if err == nil || r.stopping() {
 			return nil
 		}
@@ -105,13 +108,11 @@ func (r *runner) judge(err error) error {
 		return nil
 	case kafka.ClassFenced:
 		// The group is asked at the start of the next life; two heartbeats let it notice first (V11).
-		r.backoff = max(r.backoff, 2*heartbeat)
+		r.backoff = 2 * heartbeat
 		return nil
 	case kafka.ClassCorrupt:
 		r.release()
 		return r.repeated(err)
-	case kafka.ClassPermanent:
-		return err
 	default:
 		return err
 	}
@@ -289,6 +290,7 @@ func (l *life) beginIfDue(pace *time.Timer) error {
 
 func (l *life) begin() error {
 	l.begun = time.Now()
+	l.task.Limit(l.r.app.commitLimits())
 	batch, err := l.task.Begin()
 	if err != nil {
 		return l.corrupt("begin commit", err)

@@ -190,6 +190,11 @@ func (t *Task) Fenced(fence record.FenceID, retentionMS int64) {
 	}
 }
 
+// Limit changes the limits of the next commits, as in Options.
+func (t *Task) Limit(maxRecords, maxBytes int) {
+	t.options.MaxRecords, t.options.MaxBytes = maxRecords, maxBytes
+}
+
 // Full tells that the open batch must be committed before more input is folded. While due windows wait, input may take
 // half of a commit; and none when the backlog of due windows has grown.
 func (t *Task) Full() bool {
