@@ -19,6 +19,7 @@ import (
 // The fixed head of a batch, and the bits of its attributes.
 const (
 	batchHead      = 61
+	smallestRecord = 7 // length, attributes, time, offset, key, value, headers: a byte each
 	attrCodec      = 0x07
 	attrAppendTime = 0x08
 	attrTxn        = 0x10
@@ -83,6 +84,9 @@ func cut(in []byte) (b batch, rest []byte, ok bool, err error) {
 	b.last = b.first + int64(delta)
 	if b.first < 0 || delta < 0 || b.last < b.first || b.last == math.MaxInt64 || b.count < 0 || int64(b.count) > int64(delta)+1 {
 		return b, nil, false, &damage{b.first, fmt.Sprintf("%d records in offsets %d to %d", b.count, b.first, b.last)}
+	}
+	if b.attrs&attrCodec == 0 && int(b.count) > len(b.body)/smallestRecord {
+		return b, nil, false, &damage{b.first, fmt.Sprintf("%d records in %d bytes", b.count, len(b.body))}
 	}
 	return b, in[size:], true, nil
 }
@@ -180,7 +184,8 @@ func (d *decoder) decode(in []byte, aborted []kmsg.FetchResponseTopicPartitionAb
 	if count == 0 {
 		return nil, next, nil
 	}
-	records := make([]kafka.Record, 0, count)
+	// A count that its compressed bytes cannot bear out is met below; until then it must not cost memory.
+	records := make([]kafka.Record, 0, min(count, 1<<20))
 	for i := range d.shown {
 		var err error
 		if records, err = d.records(records, &d.shown[i], position, stable); err != nil {
