@@ -53,6 +53,7 @@ func realData(t *testing.T, set oracle.Set) {
 		t.Fatal(err)
 	}
 	t.Run("undisturbed", func(t *testing.T) {
+		t.Parallel()
 		ctx, d := newDay(t, set, lines, truth)
 		if n, err := d.job.Produce(ctx, proof.Lines(lines)); err != nil || n != len(lines) {
 			t.Fatalf("produced %d of %d lines: %v", n, len(lines), err)
@@ -60,8 +61,9 @@ func realData(t *testing.T, set oracle.Set) {
 		d.settle(ctx, t)
 	})
 	t.Run("killed", func(t *testing.T) {
+		t.Parallel()
 		ctx, d := newDay(t, set, lines, truth)
-		loop := proof.KillLoop{Job: d.job, Reader: d.reader, Feed: proof.Lines(lines), Rate: len(lines) / 10, Seed: seed(t),
+		loop := proof.KillLoop{Job: d.job, Reader: d.reader, Feed: proof.Lines(lines), Rate: max(100, len(lines)/30), Seed: seed(t),
 			Useful: 3, Whole: true, Wipe: true, Log: t.Logf}
 		kills, err := loop.Run(ctx)
 		if err != nil {

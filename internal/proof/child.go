@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -22,6 +23,7 @@ type child struct {
 }
 
 // start runs the binary with the arguments. The name tells its log files; input, when not nil, is its standard input.
+// Variables that are ours do not reach it: TIDEMARK_ begins the names of settings, and it refuses those it does not know.
 func (j *Job) start(name string, input *os.File, args ...string) (*child, error) {
 	if err := os.MkdirAll(j.Path("logs"), 0o700); err != nil {
 		return nil, err
@@ -39,6 +41,7 @@ func (j *Job) start(name string, input *os.File, args ...string) (*child, error)
 	defer stderr.Close()
 	c.command = exec.Command(j.Binary, args...)
 	c.command.Dir = j.Dir
+	c.command.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "TIDEMARK_") })
 	c.command.Stdout, c.command.Stderr = stdout, stderr
 	if input != nil {
 		c.command.Stdin = input

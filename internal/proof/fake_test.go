@@ -18,8 +18,8 @@ import (
 
 // The test binary plays tidemark when this variable names a part; the other one tells it the broker.
 const (
-	partVariable   = "TIDEMARK_FAKE_PART"
-	brokerVariable = "TIDEMARK_FAKE_BROKER"
+	partVariable   = "FAKE_TIDEMARK_PART"
+	brokerVariable = "FAKE_TIDEMARK_BROKER"
 )
 
 func TestMain(m *testing.M) {

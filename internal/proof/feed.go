@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"sync"
 	"time"
 )
 
@@ -28,9 +27,9 @@ func Lines(lines [][]byte) Feed {
 // flow is a feed on its way into `tidemark produce`.
 type flow struct {
 	produce *child
+	hurry   chan struct{} // closed when the rest may go as fast as it can
 	enough  chan struct{} // closed when no more lines are wanted
 	done    chan struct{} // closed when the feed has ended, for either reason
-	close   sync.Once
 	lines   int
 	err     error
 }
@@ -49,7 +48,7 @@ func (j *Job) startFlow(feed Feed, rate int) (*flow, error) {
 	if err != nil {
 		return nil, errors.Join(err, out.Close())
 	}
-	f := &flow{produce: produce, enough: make(chan struct{}), done: make(chan struct{})}
+	f := &flow{produce: produce, hurry: make(chan struct{}), enough: make(chan struct{}), done: make(chan struct{})}
 	go func() {
 		defer close(f.done)
 		f.err = errors.Join(f.pump(feed, bufio.NewWriter(out), rate), out.Close())
@@ -62,6 +61,9 @@ func (f *flow) pump(feed Feed, to *bufio.Writer, rate int) error {
 	ticker := time.NewTicker(flowTick)
 	defer ticker.Stop()
 	portion := rate * int(flowTick/time.Millisecond) / 1000
+	if rate > 0 {
+		portion = max(portion, 1)
+	}
 	for {
 		for n := 0; portion == 0 || n < portion; n++ {
 			line := feed()
@@ -78,6 +80,8 @@ func (f *flow) pump(feed Feed, to *bufio.Writer, rate int) error {
 		}
 		select {
 		case <-ticker.C:
+		case <-f.hurry:
+			portion = 0
 		case <-f.enough:
 			return nil
 		}
@@ -94,11 +98,13 @@ func (f *flow) ended() bool {
 	}
 }
 
-// finish ends the feed, unless whole is wanted, and waits until everything is acknowledged. It returns the number of
-// lines.
+// finish ends the feed, or lets the whole of it through without further pacing, and waits until everything is
+// acknowledged. It is called once. It returns the number of lines.
 func (f *flow) finish(ctx context.Context, whole bool) (int, error) {
-	if !whole {
-		f.close.Do(func() { close(f.enough) })
+	if whole {
+		close(f.hurry)
+	} else {
+		close(f.enough)
 	}
 	select {
 	case <-f.done:

@@ -23,7 +23,7 @@ type KillLoop struct {
 	Rate   int    // readings a second
 	Seed   uint64 // of the times and of the choices below
 	Useful int    // the kills end after so many useful ones
-	Whole  bool   // then the rest of the feed is produced too
+	Whole  bool   // then the rest of the feed is produced too, as fast as it goes
 	Wipe   bool   // every third restart, at random, finds the local state deleted
 	Log    func(format string, args ...any)
 }
@@ -52,6 +52,7 @@ const (
 // Run kills until there were enough useful kills. It is an error when the feed ends before that, or when the daemon ends
 // by itself.
 func (l *KillLoop) Run(ctx context.Context) (kills Kills, err error) {
+	l.Log("seed %d", l.Seed)
 	random := rand.New(rand.NewPCG(l.Seed, l.Seed))
 	reach := firstReach
 	f, err := l.Job.startFlow(l.Feed, l.Rate)
@@ -67,12 +68,12 @@ func (l *KillLoop) Run(ctx context.Context) (kills Kills, err error) {
 			kills.Wiped++
 			err = os.RemoveAll(l.Job.LocalState())
 		}
-		var hit strike
-		if err == nil {
-			delay := time.Duration(random.Int64N(int64(reach)))
-			hit, err = l.round(ctx, n, delay)
-			l.Log("kill %d after %v: %s", n, delay.Round(time.Millisecond), hit)
+		delay := time.Duration(random.Int64N(int64(reach)))
+		hit, failed := l.round(ctx, n, delay)
+		if err = errors.Join(err, failed); err != nil {
+			break
 		}
+		l.Log("kill %d after %v: %s", n, delay.Round(time.Millisecond), hit)
 		switch {
 		case hit.committed == 0:
 			kills.Early++
@@ -115,7 +116,10 @@ func (l *KillLoop) round(ctx context.Context, n int, delay time.Duration) (strik
 	case <-timer.C:
 	case <-ctx.Done():
 	case <-daemon.done:
-		return strike{}, fmt.Errorf("the daemon ended by itself: %w", errors.Join(daemon.failure(), errors.New(daemon.said())))
+		if err := daemon.failure(); err != nil {
+			return strike{}, fmt.Errorf("the daemon ended by itself: %w", err)
+		}
+		return strike{}, fmt.Errorf("the daemon ended by itself with exit code 0; it said:\n%s", daemon.said())
 	}
 	ends, endsErr := l.Reader.Ends(ctx, l.Job.input())
 	if err := errors.Join(daemon.kill(), endsErr); err != nil {
