@@ -4,8 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
-
 	"github.com/tidemark-streams/tidemark/internal/record"
 	"github.com/tidemark-streams/tidemark/internal/store"
 )
@@ -202,7 +200,7 @@ func (r *runner) openDir() {
 	if r.dir != nil {
 		return
 	}
-	dir, err := store.OpenDir(vfs.Default, store.Path(vfs.Default, r.app.options.StateDir, r.app.options.Job, r.partition))
+	dir, err := store.OpenDir(store.Disk, store.Path(store.Disk, r.app.options.StateDir, r.app.options.Job, r.partition))
 	if err != nil {
 		r.log.Error("no checkpoints: a restart will replay the whole changelog", "error", err)
 		return

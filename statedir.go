@@ -11,8 +11,6 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
-
-	"golang.org/x/sys/unix"
 )
 
 // stateDir is the directory of one process: its identity, its lock, its checkpoints. While it is held no other process
@@ -61,8 +59,8 @@ func lockDir(path string) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("state directory: %w", err)
 	}
-	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	if errors.Is(err, unix.EWOULDBLOCK) {
+	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
 		holder, _ := os.ReadFile(name)
 		return nil, errors.Join(fmt.Errorf("state directory %s is in use by process %s: stop it, or give this one a state.dir of its own",
 			path, strings.TrimSpace(string(holder))), f.Close())
@@ -138,11 +136,12 @@ func (d *stateDir) close() error { return d.lock.Close() }
 
 // ephemeral tells whether a directory lies on a file system that does not outlive a container or a boot.
 func ephemeral(path string) bool {
-	var fs unix.Statfs_t
-	if err := unix.Statfs(path, &fs); err != nil {
+	const tmpfs, overlayfs = 0x01021994, 0x794c7630 // statfs(2)
+	var fs syscall.Statfs_t
+	if err := syscall.Statfs(path, &fs); err != nil {
 		return true
 	}
-	return fs.Type == unix.TMPFS_MAGIC || fs.Type == unix.OVERLAYFS_SUPER_MAGIC
+	return fs.Type == tmpfs || fs.Type == overlayfs
 }
 
 func machineID() string {
