@@ -34,7 +34,7 @@
 //
 // A time outside the years 0 to 9999 or before [Format.Min] is implausible, and the refusal names the unit the number
 // looks like. A time later than the record's own timestamp by more than [Format.MaxAhead] is refused as future. A record
-// timestamp before Min counts as absent, and without one nothing is future.
+// timestamp before Min, or a negative one, counts as absent, and without one nothing is future.
 //
 // # Order of judgement
 //

@@ -84,8 +84,9 @@ func DefaultFormat() Format {
 	return Format{Unit: Milliseconds, Min: DefaultMin, MaxAhead: DefaultMaxAhead}
 }
 
-// Timed tells whether a record timestamp, in ms, counts as one: it is not before Min.
-func (f *Format) Timed(recordTimestamp int64) bool { return recordTimestamp >= f.Min }
+// Timed tells whether a record timestamp, in ms, counts as one: it is not before Min, and not negative, which is how Kafka
+// says that there is none.
+func (f *Format) Timed(recordTimestamp int64) bool { return recordTimestamp >= max(f.Min, 0) }
 
 // Check returns all faults of the format, joined, or nil.
 func (f *Format) Check() error {

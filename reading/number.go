@@ -9,14 +9,14 @@ import (
 // number is a scanned number: (-1)^neg * mant * 10^exp, when exact.
 type number struct {
 	mant  uint64
-	exp   int32
+	exp   int32 // an exponent beyond maxExponent is cut to it
 	neg   bool
-	exact bool // at most 19 digits and an exponent of at most five; else only neg counts
+	exact bool // at most maxDigits digits; else only neg counts
 }
 
 const (
-	maxDigits   = 19    // of a mantissa: all such numbers fit into 64 bits
-	maxExponent = 99999 // kept in a number; more is not exact
+	maxDigits   = 19    // all numbers of so many digits fit into 64 bits
+	maxExponent = 99999 // far outside of all that is computed from mant and exp; beyond it the token is asked
 )
 
 // number scans a number into n.
@@ -95,9 +95,7 @@ func (s *scanner) exponent(p int, n *number) int {
 	}
 	first, e := p, int32(0)
 	for ; p < len(s.data) && s.data[p]-'0' <= 9; p++ {
-		if e = e*10 + int32(s.data[p]-'0'); e > maxExponent {
-			e, n.exact = maxExponent, false
-		}
+		e = min(e*10+int32(s.data[p]-'0'), maxExponent)
 	}
 	if p == first {
 		return s.noDigit(p)

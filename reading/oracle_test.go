@@ -238,7 +238,7 @@ func (v *verdict) takeTime(f reading.Format, fields map[string]any, recordTimest
 	if at.Cmp(firstNano) < 0 || at.Cmp(lastNano) > 0 || at.Cmp(ms(f.Min)) < 0 {
 		return "implausible_time"
 	}
-	if recordTimestamp >= f.Min && f.MaxAhead != reading.NoMaxAhead {
+	if recordTimestamp >= 0 && recordTimestamp >= f.Min && f.MaxAhead != reading.NoMaxAhead {
 		bound := ms(recordTimestamp)
 		if at.Cmp(bound.Add(bound, big.NewInt(int64(f.MaxAhead)))) > 0 {
 			return "future_time"

@@ -1,0 +1,207 @@
+package reading_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidemark-streams/tidemark/reading"
+)
+
+// timeFormat has only the time to be wrong about.
+func timeFormat(unit reading.Unit) reading.Format {
+	f := reading.DefaultFormat()
+	f.Key, f.Time, f.Values, f.Unit = []string{"k"}, "t", []string{"v"}, unit
+	return f
+}
+
+// readTime reads a record with this time, a JSON value, and no record timestamp.
+func readTime(t *testing.T, f reading.Format, value string) (*reading.Reading, *reading.Refusal) {
+	t.Helper()
+	return newReader(t, f).Read(fmt.Appendf(nil, `{"k":"a","v":1,"t":%s}`, value), -1)
+}
+
+func TestTimes(t *testing.T) {
+	any := timeFormat(0)
+	any.Min = -62167219200000 // the year 0
+	for _, want := range []struct {
+		unit  reading.Unit
+		value string
+		ms    int64
+		nanos int32
+	}{
+		{reading.Seconds, "1704067201", 1704067201000, 0},
+		{reading.Seconds, "1704067201.5", 1704067201500, 0},
+		{reading.Seconds, "1704067201.1234567", 1704067201123, 456700},
+		{reading.Seconds, "1704067201.123456789987", 1704067201123, 456789}, // cut off below the ns
+		{reading.Seconds, "1.704067201e9", 1704067201000, 0},
+		{reading.Seconds, "1704067201000E-3", 1704067201000, 0},
+		{reading.Seconds, "-0.5", -500, 0},
+		{reading.Seconds, "-0.0000000001", -1, 999999}, // towards the past
+		{reading.Seconds, "-62167219200", -62167219200000, 0},
+		{reading.Seconds, "253402300799.999999999", 253402300799999, 999999},
+		{reading.Milliseconds, "1704067201000", 1704067201000, 0},
+		{reading.Milliseconds, "1704067201000.000001", 1704067201000, 1},
+		{reading.Milliseconds, "-1", -1, 0},
+		{reading.Milliseconds, "-0", 0, 0},
+		{reading.Milliseconds, "-0.0e77", 0, 0},
+		{reading.Milliseconds, "0e99999999999999999999", 0, 0},
+		{reading.Milliseconds, "1e-99999999999999999999", 0, 0},
+		{reading.Milliseconds, "0.0000000000000000000000000001704067201e40", 1704067201000, 0},
+		{reading.Milliseconds, "17040672010000000000000000000000000000e-25", 1704067201000, 0},
+		{reading.Milliseconds, "1" + strings.Repeat("0", 200000) + "e-199988", 1000000000000, 0},
+		{reading.Microseconds, "1704067201000001", 1704067201000, 1000},
+		{reading.Microseconds, "-1", -1, 999000},
+		{reading.Microseconds, "1704067201000001.25", 1704067201000, 1250},
+		{reading.Nanoseconds, "1704067201000000001", 1704067201000, 1},
+		{reading.Nanoseconds, "1704067201000000001.9", 1704067201000, 1},
+		{reading.Nanoseconds, "-1", -1, 999999},
+		{reading.Nanoseconds, "9223372036854775808", 9223372036854, 775808}, // one more than an int64 holds
+		{reading.Nanoseconds, "-18446744073709551617", -18446744073710, 448383},
+		{reading.RFC3339, `"2024-01-01T00:00:01Z"`, 1704067201000, 0},
+		{reading.RFC3339, `"2024-01-01t00:00:01z"`, 1704067201000, 0},
+		{reading.RFC3339, `"2024-01-01T01:30:01.5+01:30"`, 1704067201500, 0},
+		{reading.RFC3339, `"2023-12-31T16:00:01.123456789-08:00"`, 1704067201123, 456789},
+		{reading.RFC3339, `"2024-01-01T00:00:01-00:00"`, 1704067201000, 0},
+		{reading.RFC3339, `"2024-01-01T00:00:01.0\u00300Z"`, 1704067201000, 0},
+		{reading.RFC3339, `"2024-02-29T12:00:00Z"`, 1709208000000, 0},
+		{reading.RFC3339, `"2016-12-31T23:59:60Z"`, 1483228800000, 0},
+		{reading.RFC3339, `"1990-12-31T15:59:60.25-08:00"`, 662688000250, 0},
+		{reading.RFC3339, `"0000-01-01T00:00:00Z"`, -62167219200000, 0},
+		{reading.RFC3339, `"0000-02-29T00:00:00Z"`, -62162121600000, 0},
+		{reading.RFC3339, `"9999-12-31T23:59:59.999999999Z"`, 253402300799999, 999999},
+	} {
+		any.Unit = want.unit
+		got, refusal := readTime(t, any, want.value)
+		if refusal != nil || got.Time != want.ms || got.Nanos != want.nanos {
+			t.Errorf("%.60s %v: %v (%v), want %d ms + %d ns", want.value, want.unit, got, refusal, want.ms, want.nanos)
+		}
+	}
+}
+
+func TestBadTimes(t *testing.T) {
+	for value, detail := range map[string]string{
+		`""`:                                "too short",
+		`"2024-01-01"`:                      "too short",
+		`"1704067201000000000"`:             "no time of RFC 3339",
+		`"2024/01/01T00:00:01Z"`:            "no time of RFC 3339",
+		`"2024-01-01 00:00:01Z"`:            "blank where RFC 3339 has T",
+		`"2024-01-01T00:00:01"`:             "no zone; want Z or an offset as +01:00",
+		`"2024-01-01T00:00:01.5"`:           "no zone",
+		`"2024-01-01T00:00:01.Z"`:           "no digit after the second's point",
+		`"2024-01-01T00:00:01,5Z"`:          "does not end in Z",
+		`"2024-01-01T00:00:01Z "`:           "does not end in Z",
+		`"2024-01-01T00:00:01+0100"`:        "does not end in Z",
+		`"2024-01-01T00:00:01+01"`:          "does not end in Z",
+		`"2024-01-01T00:00:01+1:000"`:       "does not end in Z",
+		`"2024-01-01T00:00:01+24:00"`:       "offset beyond 23:59",
+		`"2024-01-01T00:00:01+01:60"`:       "offset beyond 23:59",
+		`"2024-01-01T24:00:00Z"`:            "time of day",
+		`"2024-01-01T00:60:00Z"`:            "time of day",
+		`"2024-01-01T23:59:61Z"`:            "time of day",
+		`"2024-01-01T12:59:60Z"`:            "second 60",
+		`"2016-12-31T23:59:60+01:00"`:       "second 60",
+		`"2024-13-01T00:00:00Z"`:            "calendar",
+		`"2024-00-01T00:00:00Z"`:            "calendar",
+		`"2024-01-00T00:00:00Z"`:            "calendar",
+		`"2024-04-31T00:00:00Z"`:            "calendar",
+		`"2023-02-29T00:00:00Z"`:            "calendar",
+		`"1900-02-29T00:00:00Z"`:            "calendar",
+		`"2024-01-01T00:00:01.1234567890Z"`: "more than 9 digits",
+	} {
+		got, refusal := readTime(t, timeFormat(reading.RFC3339), value)
+		if refusal == nil || refusal.Reason != reading.BadTime || !strings.Contains(refusal.Detail, detail) {
+			t.Errorf("%s: %v (%v), want a bad time: %s", value, refusal, got, detail)
+		}
+	}
+	if _, refusal := readTime(t, timeFormat(reading.RFC3339), "1704067201"); refusal == nil || refusal.Reason != reading.WrongType {
+		t.Errorf("a number as RFC 3339: %v", refusal)
+	}
+}
+
+// TestRandomTimes compares numbers of every unit and form with the oracle.
+func TestRandomTimes(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	if s := os.Getenv("TIDEMARK_SEED"); s != "" {
+		seed = number(t, s)
+	}
+	t.Logf("replay: TIDEMARK_SEED=%d go test -run TestRandomTimes ./reading", seed)
+	r := rand.New(rand.NewPCG(seed, 2))
+	outcomes := make(map[string]int)
+	for unit := reading.Seconds; unit < reading.RFC3339; unit++ {
+		f := timeFormat(unit)
+		f.Min = -62167219200000
+		reader := newReader(t, f)
+		for range 5000 {
+			value := fmt.Appendf(nil, `{"k":"a","v":1,"t":%s}`, randomNumber(r))
+			outcome, fault := differ(reader, f, value, int64(r.Uint64())>>r.IntN(64))
+			if fault != "" {
+				t.Fatalf("%v: %s: %s", unit, value, fault)
+			}
+			outcomes[outcome]++
+		}
+	}
+	for _, outcome := range []string{accepted, "implausible_time", "future_time"} {
+		if outcomes[outcome] < 500 {
+			t.Errorf("%s: %d times, want 500 at least", outcome, outcomes[outcome])
+		}
+	}
+}
+
+// randomNumber is a JSON number of any length and size.
+func randomNumber(r *rand.Rand) string {
+	s := fmt.Sprint(int64(r.Uint64()) >> r.IntN(64))
+	if r.IntN(3) == 0 {
+		s += fmt.Sprintf(".%0*d", 1+r.IntN(25), r.Uint64()>>r.IntN(64))
+	}
+	if r.IntN(3) == 0 {
+		s += fmt.Sprintf("e%+d", r.IntN(41)-20)
+	}
+	return s
+}
+
+func TestGuard(t *testing.T) {
+	const record = 1704067200000
+	f := timeFormat(reading.Milliseconds)
+	f.MaxAhead = 1500 * time.Millisecond
+	open := f
+	open.MaxAhead = reading.NoMaxAhead
+	for _, c := range []struct {
+		format    reading.Format
+		value     string
+		timestamp int64
+		want      string
+	}{
+		{f, "1704067201500", record, ""},
+		{f, "1704067201500.000001", record, "future_time"},
+		{f, "1704067201501", record, "future_time"},
+		{f, "1704067201501", record + 1, ""},
+		{f, "4102444800000", -1, ""}, // no record timestamp, no guard
+		{f, "4102444800000", f.Min - 1, ""},
+		{f, "4102444800000", f.Min, "future_time"},
+		{f, "4102444800000", 1<<63 - 1, ""},
+		{f, "946684800000", record, ""},
+		{f, "946684799999.999999", record, "implausible_time"},
+		{f, "253402300800000", -1, "implausible_time"},
+		{f, "253402300799999.999999", -1, ""},
+		{open, "4102444800000", record, ""},
+		{open, "253402300800000", record, "implausible_time"},
+	} {
+		_, refusal := newReader(t, c.format).Read(fmt.Appendf(nil, `{"k":"a","v":1,"t":%s}`, c.value), c.timestamp)
+		got := ""
+		if refusal != nil {
+			got = refusal.Reason.String()
+		}
+		if got != c.want {
+			t.Errorf("%s with record timestamp %d: %v, want %q", c.value, c.timestamp, refusal, c.want)
+		}
+	}
+	early := f
+	early.Min = -1000
+	if f.Timed(f.Min-1) || !f.Timed(f.Min) || early.Timed(-1) || !early.Timed(0) {
+		t.Error("record timestamps count from the earliest plausible time on, and never when they are negative")
+	}
+}
