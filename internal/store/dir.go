@@ -19,6 +19,7 @@ const (
 	tmpSuffix     = suffix + ".tmp"
 	damagedSuffix = ".damaged"
 	maxNumber     = 999_999_999_999_999_999
+	maxReason     = 99 // bytes of the reason in a name
 )
 
 // kept is how many checkpoints are kept: the newest, and one more in case it is damaged.
@@ -197,12 +198,11 @@ func (d *Dir) begin(h *Header) (w *Writer, head []byte, err error) {
 // SetAside renames a checkpoint that cannot be used and returns its new name: its own, the reason in letters, digits
 // and hyphens, and ".damaged". It is not looked at again and never deleted (I6).
 func (d *Dir) SetAside(path, reason string) (string, error) {
-	reason = strings.Trim(strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
-			return r
-		}
-		return '-'
-	}, strings.ToLower(reason)), "-")
+	words := strings.FieldsFunc(strings.ToLower(reason), func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < '0' || r > '9')
+	})
+	reason = cmp.Or(strings.Join(words, "-"), "unusable")
+	reason = reason[:min(len(reason), maxReason)]
 	aside := path + "." + reason + damagedSuffix
 	for n := 2; exists(d.fs, aside); n++ {
 		aside = fmt.Sprintf("%s.%s-%d%s", path, reason, n, damagedSuffix)
