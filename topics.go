@@ -56,14 +56,17 @@ func (a *App) prepareTopics(ctx context.Context, admin kafka.Admin) (*topics, er
 	if err != nil {
 		return nil, err
 	}
+	if err := a.checkOutputs(found); err != nil {
+		return nil, err
+	}
 	if err := a.createMissing(ctx, admin, found); err != nil {
 		return nil, err
 	}
 	if found, err = admin.Topics(ctx, a.topicNames()...); err != nil {
 		return nil, err
 	}
-	if faults := a.checkTopics(found); len(faults) > 0 {
-		return nil, &kafka.Error{Class: kafka.ClassPermanent, Op: "check topics", Offset: -1, Err: faults}
+	if err := refuse(a.checkChangelog(found)); err != nil {
+		return nil, err
 	}
 	t := &topics{identity: record.Identity{ClusterID: cluster, Input: found[a.options.Input].Topic,
 		Changelog: found[a.options.Changelog.Topic].Topic}}
@@ -111,7 +114,7 @@ func (a *App) createMissing(ctx context.Context, admin kafka.Admin, found map[st
 				spec.Configs["min.insync.replicas"] = strconv.Itoa(n)
 			}
 		} else if !a.options.Topics.Create {
-			continue // checkTopics names it
+			continue // checkOutputs has named it
 		}
 		if err := admin.Create(ctx, spec); err != nil {
 			return err
@@ -129,21 +132,37 @@ func (e *missingInput) Error() string {
 	return fmt.Sprintf("input topic %s does not exist: create it, or correct input.topic", e.topic)
 }
 
-func (a *App) checkTopics(found map[string]kafka.TopicInfo) (faults topicFaults) {
-	for _, name := range a.topicNames() {
-		if _, ok := found[name]; !ok {
-			faults = append(faults, fmt.Sprintf("topic %s does not exist: create it with %d partitions, as many as the input has",
-				name, found[a.options.Input].Partitions))
+// refuse makes faults an error that stops the job.
+func refuse(faults topicFaults) error {
+	if len(faults) == 0 {
+		return nil
+	}
+	return &kafka.Error{Class: kafka.ClassPermanent, Op: "check topics", Offset: -1, Err: faults}
+}
+
+// checkOutputs refuses missing outputs, which are not ours to make, before anything is made. A changelog that exists is
+// checked in the same go.
+func (a *App) checkOutputs(found map[string]kafka.TopicInfo) error {
+	var faults topicFaults
+	in, known := found[a.options.Input]
+	for _, name := range a.outputNames() {
+		if _, ok := found[name]; !ok && known && !a.options.Topics.Create {
+			faults = append(faults, fmt.Sprintf("topic %s does not exist. Repair: kafka-topics.sh --bootstrap-server HOST:PORT --create "+
+				"--topic %s --partitions %d (as many as the input has)", name, name, in.Partitions))
 		}
 	}
+	return refuse(append(faults, a.checkChangelog(found)...))
+}
+
+// checkChangelog lists what is wrong with a changelog that exists.
+func (a *App) checkChangelog(found map[string]kafka.TopicInfo) (faults topicFaults) {
 	changelog, ok := found[a.options.Changelog.Topic]
 	if !ok {
-		return faults
+		return nil
 	}
-	if in := found[a.options.Input]; changelog.Partitions != in.Partitions {
-		faults = append(faults, fmt.Sprintf("changelog %s has %d partitions and input %s has %d: they must be equal, for a task is one of each; "+
-			"name another changelog topic, or take the job's state along with tidemark export and import",
-			changelog.Name, changelog.Partitions, in.Name, in.Partitions))
+	if in, ok := found[a.options.Input]; ok && changelog.Partitions != in.Partitions {
+		faults = append(faults, fmt.Sprintf("changelog %s has %d partitions and input %s has %d: they must be equal, for a task is one of each. "+
+			"Repair: name another changelog topic, or give the input its old count back", changelog.Name, changelog.Partitions, in.Name, in.Partitions))
 	}
 	for _, key := range requiredConfigs {
 		have, want := changelog.Configs[key], changelogConfigs[key]
