@@ -68,7 +68,7 @@ func (s *scanner) name(p int, n *name) int {
 // longName scans a name of any length, with escapes or without.
 func (s *scanner) longName(p int, n *name) int {
 	s.escaped = false
-	end := s.string(p)
+	end := s.quoted(p)
 	if end == failed {
 		return failed
 	}

@@ -60,7 +60,7 @@ func (r *Reader) Keys(value []byte) ([][]byte, *Refusal) {
 // judge takes the configured fields from a scanned document: key fields, time, values.
 func (r *Reader) judge(recordTimestamp int64) bool {
 	s, keys := &r.scan, len(r.format.Key)
-	if !r.keys() || !r.time(keys, recordTimestamp) {
+	if !r.keys() || !r.eventTime(keys, recordTimestamp) {
 		return false
 	}
 	for i := range r.reading.Values {

@@ -88,7 +88,7 @@ func (s *scanner) value(p, depth int, num *number) (int, kind) {
 	switch c := s.data[p]; c {
 	case '"':
 		s.escaped = false
-		return s.string(p + 1), kindText
+		return s.quoted(p + 1), kindText
 	case '{':
 		return s.object(p, depth+1), kindObject
 	case '[':

@@ -21,8 +21,8 @@ func special(w uint64) uint64 {
 	return ((quote-ones)&^quote | (slash-ones)&^slash | (w-' '*ones)&^w | w) & highs
 }
 
-// string scans a string from behind its opening quote, and sets escaped when it has escapes.
-func (s *scanner) string(p int) int {
+// quoted scans a string from behind its opening quote, and sets escaped when it has escapes.
+func (s *scanner) quoted(p int) int {
 	for {
 		for p+8 <= len(s.data) {
 			if m := special(binary.LittleEndian.Uint64(s.data[p:])); m != 0 {

@@ -22,8 +22,8 @@ var (
 	always = instant{ms: earliest - 1}
 )
 
-// time judges the time field, the i-th one, and puts it into the reading.
-func (r *Reader) time(i int, recordTimestamp int64) bool {
+// eventTime judges the time field, the i-th one, and puts it into the reading.
+func (r *Reader) eventTime(i int, recordTimestamp int64) bool {
 	s, f := &r.scan, &r.scan.fields[i]
 	var t instant
 	if r.format.Unit == RFC3339 {
