@@ -1,0 +1,165 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tidemark-streams/tidemark"
+	"github.com/tidemark-streams/tidemark/cmd/tidemark/internal/embedded"
+	"github.com/tidemark-streams/tidemark/internal/config"
+	"github.com/tidemark-streams/tidemark/internal/kafka"
+	"github.com/tidemark-streams/tidemark/internal/kafka/client"
+)
+
+// configFlag adds the flag that names the job's file.
+func configFlag(cmd *cobra.Command, path *string) {
+	cmd.Flags().StringVarP(path, "config", "c", "", "file of the job")
+	_ = cmd.MarkFlagFilename("config", "yaml", "yml") // for completion; it fails only for a flag that does not exist
+}
+
+// load reads the job's file and says its warnings.
+func (e *env) load(path string) (*config.Job, error) {
+	if path == "" {
+		return nil, usage(errors.New("which job? Name its file with -c job.yaml"))
+	}
+	job, err := config.Load(path, os.Environ())
+	if err != nil {
+		return nil, err
+	}
+	for _, warning := range job.Warnings {
+		e.say("warning: %s", warning)
+	}
+	return job, nil
+}
+
+// connection is a command's way to the job's brokers.
+type connection struct {
+	*client.Cluster
+	job   *config.Job
+	lease *embedded.Lease // nil with brokers of one's own
+}
+
+// connect makes the way to the job's brokers, and with "kafka: embedded" the broker itself when none runs. It does not
+// wait for brokers of one's own: see reach.
+func (e *env) connect(ctx context.Context, job *config.Job) (*connection, error) {
+	c := &connection{job: job}
+	options := client.Options{Brokers: job.Kafka.Brokers}
+	if job.Kafka.Embedded {
+		lease, err := embedded.Ensure(ctx, embedded.Options{
+			Dir:        filepath.Join(job.State.Dir, "broker"),
+			Partitions: job.Kafka.EmbeddedPartitions,
+			Linger:     embeddedLinger,
+			Log:        prefixed{e},
+		})
+		if err != nil {
+			return nil, unreached(err)
+		}
+		c.lease, options.Brokers = lease, []string{lease.Addr}
+	}
+	if sasl := job.Kafka.SASL; sasl != nil {
+		options.SASL = &client.SASL{Mechanism: sasl.Mechanism, User: sasl.User, Password: sasl.Password.Reveal()}
+	}
+	var err error
+	if job.Kafka.TLS != nil {
+		options.TLS, err = job.Kafka.TLS.Config()
+	}
+	if err == nil {
+		c.Cluster, err = client.New(options)
+	}
+	if err != nil {
+		c.close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// close lets go of the embedded broker.
+func (c *connection) close() {
+	if c.lease != nil {
+		c.lease.Close()
+	}
+}
+
+// reach returns a way to ask the brokers, once one has answered.
+func (c *connection) reach(ctx context.Context, e *env) (kafka.Admin, error) {
+	admin, err := c.Admin()
+	if err != nil {
+		return nil, err
+	}
+	begun := time.Now()
+	for told := begun; ; {
+		_, _, err := admin.Cluster(ctx)
+		if err == nil {
+			return admin, nil
+		}
+		away := kafka.ClassOf(err) == kafka.ClassTransient
+		if now := time.Now(); away && ctx.Err() == nil && now.Sub(begun) < e.contact {
+			if now.Sub(told) > lineEvery {
+				told = now
+				e.say("no broker has answered for %s: %s", now.Sub(begun).Round(time.Second), err)
+			}
+			if wait(ctx, contactAgain) {
+				continue
+			}
+		}
+		admin.Close()
+		switch {
+		case ctx.Err() != nil:
+			return nil, errInterrupted
+		case away:
+			return nil, unreached(fmt.Errorf("%w within %s: %w", tidemark.ErrUnreachable, e.contact, err))
+		}
+		return nil, err
+	}
+}
+
+// contactAgain is the pause between two tries of first contact.
+const contactAgain = 250 * time.Millisecond
+
+// wait waits for d and tells whether the context is still alive.
+func wait(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// topic describes a topic. With the embedded broker one that is missing is made.
+func (c *connection) topic(ctx context.Context, admin kafka.Admin, name string, create bool) (kafka.TopicInfo, error) {
+	found, err := admin.Topics(ctx, name)
+	if err != nil {
+		return kafka.TopicInfo{}, err
+	}
+	if _, ok := found[name]; !ok && create && c.lease != nil {
+		if err := admin.Create(ctx, kafka.TopicSpec{Name: name, Partitions: int32(c.job.Kafka.EmbeddedPartitions)}); err != nil {
+			return kafka.TopicInfo{}, err
+		}
+		if found, err = admin.Topics(ctx, name); err != nil {
+			return kafka.TopicInfo{}, err
+		}
+	}
+	info, ok := found[name]
+	if !ok {
+		return kafka.TopicInfo{}, fmt.Errorf("topic %s does not exist: create it, or correct the name", name)
+	}
+	return info, nil
+}
+
+// prefixed passes whole lines on to say.
+type prefixed struct{ env *env }
+
+// Write says the lines.
+func (p prefixed) Write(text []byte) (int, error) {
+	p.env.say("%s", text)
+	return len(text), nil
+}

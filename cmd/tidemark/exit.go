@@ -1,0 +1,79 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/tidemark-streams/tidemark"
+	"github.com/tidemark-streams/tidemark/internal/kafka"
+)
+
+// The exit codes, a contract.
+const (
+	done        = 0
+	refused     = 1 // configuration, data, damage, and whatever else went wrong
+	misused     = 2 // the command line cannot be understood
+	stopped     = 3 // fenced by another owner, or stopped by policy
+	unreachable = 4 // no broker reached at first contact
+)
+
+// coded is an error with an exit code of its own.
+type coded struct {
+	code int
+	error
+}
+
+// Unwrap returns the cause.
+func (c *coded) Unwrap() error { return c.error }
+
+// usage makes an error one of the command line.
+func usage(err error) error { return &coded{misused, err} }
+
+// unreached makes an error one of first contact.
+func unreached(err error) error { return &coded{unreachable, err} }
+
+// codeOf is the one place where an error becomes an exit code.
+func codeOf(err error) int {
+	var own *coded
+	switch {
+	case err == nil:
+		return done
+	case errors.As(err, &own):
+		return own.code
+	case errors.Is(err, tidemark.ErrUnreachable):
+		return unreachable
+	case kafka.ClassOf(err) == kafka.ClassFenced:
+		return stopped
+	}
+	return refused
+}
+
+// arguments demands exactly the named positional arguments.
+func arguments(names ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) < len(names):
+			return fmt.Errorf("%s%s is missing: see %s --help", title(cmd), names[len(args)], cmd.CommandPath())
+		case len(args) > len(names):
+			return fmt.Errorf("%s%q is one argument too many: see %s --help", title(cmd), args[len(names)], cmd.CommandPath())
+		}
+		return nil
+	}
+}
+
+// similarFlags returns the flags that look like the unknown one in err. cobra measures the distance of command names,
+// so the flags are shown to it as commands.
+func similarFlags(cmd *cobra.Command, err error) []string {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) {
+		return nil
+	}
+	flags := &cobra.Command{SuggestionsMinimumDistance: 2}
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		flags.AddCommand(&cobra.Command{Use: f.Name, Run: func(*cobra.Command, []string) {}})
+	})
+	return flags.SuggestionsFor(unknown.GetSpecifiedName())
+}

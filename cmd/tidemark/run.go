@@ -1,0 +1,178 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tidemark-streams/tidemark"
+	"github.com/tidemark-streams/tidemark/internal/config"
+	"github.com/tidemark-streams/tidemark/internal/job"
+)
+
+// runOptions are what the command line says.
+type runOptions struct {
+	config    string
+	untilIdle bool
+	json      bool
+}
+
+func (e *env) runCommand() *cobra.Command {
+	var o runOptions
+	cmd := &cobra.Command{
+		Use:   "run -c FILE [flags]",
+		Short: "Run the job",
+		Long: `Run the job until it is told to stop (SIGINT, SIGTERM). Any number of processes may run the same job, each with a
+state directory of its own; they share the input's partitions.
+
+With --until-idle it ends by itself when all input that was there at its start is committed.`,
+		Args: arguments(),
+		RunE: func(cmd *cobra.Command, _ []string) error { return e.runJob(cmd.Context(), o) },
+	}
+	configFlag(cmd, &o.config)
+	cmd.Flags().BoolVar(&o.untilIdle, "until-idle", false, "end when the input that is there now is committed")
+	cmd.Flags().BoolVar(&o.json, "json", false, "log JSON objects, one a line, with a full report of each recovery")
+	return cmd
+}
+
+func (e *env) runJob(ctx context.Context, o runOptions) error {
+	defined, err := e.load(o.config)
+	if err != nil {
+		return err
+	}
+	connection, err := e.connect(ctx, defined)
+	if err != nil {
+		return err
+	}
+	defer connection.close()
+	options := jobOptions(defined)
+	options.Cluster = connection
+	options.UntilIdle = o.untilIdle
+	w := &watch{json: o.json, positions: map[int32]int64{}}
+	if o.untilIdle && !o.json {
+		w.bar = e.progress("run", -1)
+		defer w.bar.close()
+	}
+	if o.json {
+		w.log = slog.New(slog.NewJSONHandler(e.err, nil))
+	} else {
+		w.log = slog.New(slog.NewTextHandler(e.err, nil))
+	}
+	options.Log, options.Progress = w.log, w.event
+	app, err := tidemark.New(options)
+	if err != nil {
+		return err
+	}
+	return app.Run(ctx)
+}
+
+// jobOptions are the engine's options of a configured job, without the cluster.
+func jobOptions(defined *config.Job) tidemark.Options {
+	processor := processorConfig(defined)
+	options := tidemark.Options{
+		Job:        defined.Name,
+		Input:      defined.Input.Topic,
+		Start:      tidemark.Start(defined.Input.Start),
+		Late:       defined.Late,
+		DeadLetter: defined.DeadLetter,
+		Changelog: tidemark.Changelog{
+			Topic:             defined.Changelog.Topic,
+			ReplicationFactor: int16(defined.Changelog.ReplicationFactor),
+			MinInsync:         defined.Changelog.MinInsyncReplicas,
+		},
+		Topics: tidemark.TopicDefaults{Create: defined.Kafka.Embedded, Partitions: int32(defined.Kafka.EmbeddedPartitions)},
+		Processor: func(partition, partitions int32, limits tidemark.Limits) (tidemark.Processor, error) {
+			return job.New(processor, partition, partitions, job.Limits(limits))
+		},
+		StateDir: defined.State.Dir,
+		Commit: tidemark.Commit{
+			Interval:     defined.Commit.Interval,
+			MaxRecords:   defined.Commit.MaxRecords,
+			MaxBytes:     int(defined.Commit.MaxBytes),
+			MaxPerSecond: defined.Commit.MaxPerSecond,
+		},
+		Checkpoint: defined.Checkpoint,
+		Leave:      defined.Leave,
+	}
+	for _, a := range defined.Aggregations {
+		options.Results = append(options.Results, a.Output)
+	}
+	return options
+}
+
+// processorConfig is the built-in processor's part of a configured job.
+func processorConfig(defined *config.Job) job.Config {
+	c := job.Config{
+		Input:         defined.Input.Topic,
+		Format:        defined.Input.Format,
+		PartitionedBy: defined.Input.PartitionedBy,
+		Partitioner:   partitioner(defined.Input.Partitioner),
+	}
+	for _, a := range defined.Aggregations {
+		c.Aggregations = append(c.Aggregations, job.Aggregation{Name: a.Name, Window: a.Window, Grace: a.Grace, Functions: a.Functions})
+	}
+	return c
+}
+
+func partitioner(name config.Partitioner) job.Partitioner {
+	switch name {
+	case config.CRC32:
+		return job.CRC32
+	case config.Unchecked:
+		return job.Unchecked
+	}
+	return job.Murmur2
+}
+
+// watch shows what the tasks do.
+type watch struct {
+	json bool
+	log  *slog.Logger
+
+	mu        sync.Mutex
+	bar       *progress // nil: nothing moves
+	positions map[int32]int64
+	inputs    int64
+	results   int64
+	waiting   map[int32]int
+}
+
+// event is called by all tasks.
+func (w *watch) event(event tidemark.Event) {
+	switch event.Kind {
+	case tidemark.EventRecovered:
+		w.recovered(event.Recovery)
+	case tidemark.EventCommitted:
+		w.committed(event)
+	case tidemark.EventCheckpoint:
+		w.log.Info("checkpoint written", "partition", event.Partition, "file", event.Path, "bytes", event.Bytes,
+			"took", event.Took.Round(time.Millisecond))
+	}
+}
+
+// recovered logs what a recovery did, phase by phase.
+func (w *watch) recovered(r *tidemark.RecoveryReport) {
+	if w.json {
+		w.log.Info("recovery report", "report", r)
+		return
+	}
+	report, err := json.Marshal(r)
+	if err != nil {
+		report = []byte(err.Error())
+	}
+	w.log.Info("recovery report", "report", string(report))
+}
+
+func (w *watch) committed(event tidemark.Event) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.inputs += int64(event.Inputs)
+	w.results += int64(event.Closed)
+	if w.bar != nil {
+		w.bar.set(w.inputs, "%d records consumed, %d windows closed", w.inputs, w.results)
+	}
+}

@@ -1,0 +1,190 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tidemark-streams/tidemark/internal/job"
+	"github.com/tidemark-streams/tidemark/internal/kafka"
+	"github.com/tidemark-streams/tidemark/internal/record"
+	"github.com/tidemark-streams/tidemark/internal/store"
+)
+
+func (e *env) stateCommand() *cobra.Command {
+	return e.group(&cobra.Command{Use: "state", Short: "Look at the job's state"}, e.stateDumpCommand(), e.later("get"), e.later("diff"))
+}
+
+func (e *env) stateDumpCommand() *cobra.Command {
+	var path, from string
+	var exact bool
+	cmd := &cobra.Command{
+		Use:   "dump -c FILE [flags]",
+		Short: "Print the committed state as sorted lines of JSON",
+		Long: `Print the committed state, one line of JSON for each open window of each key, sorted by aggregation, key and window.
+It is a fresh fold of the changelog as it is now, proved by the digest that the last commit of each task recorded. No
+running job is disturbed, and none is needed.`,
+		Args: arguments(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if from != "changelog" {
+				return usage(fmt.Errorf("--source %s: not yet: this version reads the changelog", from))
+			}
+			return e.stateDump(cmd.Context(), path, exact)
+		},
+	}
+	configFlag(cmd, &path)
+	cmd.Flags().StringVar(&from, "source", "changelog", "where the state is read from")
+	cmd.Flags().BoolVar(&exact, "exact", false, "add each sum's exact value as M*2^e")
+	return cmd
+}
+
+func (e *env) stateDump(ctx context.Context, path string, exact bool) error {
+	defined, err := e.load(path)
+	if err != nil {
+		return err
+	}
+	dumper, err := job.NewDumper(processorConfig(defined))
+	if err != nil {
+		return err
+	}
+	connection, err := e.connect(ctx, defined)
+	if err != nil {
+		return err
+	}
+	defer connection.close()
+	admin, err := connection.reach(ctx, e)
+	if err != nil {
+		return err
+	}
+	changelog, err := connection.topic(ctx, admin, defined.Changelog.Topic, false)
+	admin.Close()
+	if err != nil {
+		return err
+	}
+	var entries []entry
+	for partition := range changelog.Partitions {
+		fold := &changelogFold{env: e, topic: changelog.Name, partition: partition, base: store.NewMemory(0)}
+		defer fold.base.Close()
+		if err := fold.run(ctx, connection); err != nil {
+			return err
+		}
+		fold.base.All(func(_ uint64, key, value []byte) bool {
+			entries = append(entries, entry{key, value})
+			return true
+		})
+	}
+	slices.SortFunc(entries, func(a, b entry) int { return job.Compare(a.key, b.key) })
+	return e.printEntries(dumper, entries, exact)
+}
+
+// entry is one live entry of the changelog. Its bytes are the store's.
+type entry struct{ key, value []byte }
+
+func (e *env) printEntries(dumper *job.Dumper, entries []entry, exact bool) error {
+	var line []byte
+	removed := 0
+	for _, entry := range entries {
+		var err error
+		line, err = dumper.Append(line[:0], entry.key, entry.value, exact)
+		if errors.Is(err, job.ErrNotConfigured) {
+			removed++
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if _, err := e.out.Write(append(line, '\n')); err != nil {
+			return fmt.Errorf("write to standard output: %w", err)
+		}
+	}
+	if removed > 0 {
+		e.say("%d entries of aggregations that are not configured any more are not shown", removed)
+	}
+	return nil
+}
+
+// changelogFold folds one partition of the changelog.
+type changelogFold struct {
+	env       *env
+	topic     string
+	partition int32
+	base      *store.Memory
+	last      []byte // value of the last commit record
+}
+
+// run reads to the high watermark of its start, and proves what it has. A log that is compacted meanwhile has lost
+// values that newer ones beyond that mark replaced (R27): then it reads on, as long as there is more to read.
+func (f *changelogFold) run(ctx context.Context, c *connection) error {
+	log, err := c.Log(f.topic, f.partition)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	bounds, err := log.Offsets(ctx)
+	if err != nil {
+		return err
+	}
+	reader := &logReader{env: f.env, topic: f.topic, partition: f.partition, log: log, take: f.apply}
+	for position := bounds.Start; ; {
+		end := bounds.HighWatermark
+		if err := reader.read(ctx, position, end); err != nil {
+			return err
+		}
+		failure := f.prove()
+		if failure == nil {
+			return nil
+		}
+		if bounds, err = log.Offsets(ctx); err != nil {
+			return err
+		}
+		if bounds.HighWatermark == end {
+			return failure
+		}
+		position = end
+	}
+}
+
+// apply folds records that were delivered in order.
+func (f *changelogFold) apply(records []kafka.Record) error {
+	for i := range records {
+		r := &records[i]
+		kind, ok := record.KindOf(r.Key)
+		switch {
+		case !ok:
+			return fmt.Errorf("changelog %s/%d offset %d: the key %.32x is none of ours: is %s really a changelog?",
+				f.topic, f.partition, r.Offset, r.Key, f.topic)
+		case kind == record.KindCommit:
+			f.last = bytes.Clone(r.Value)
+		case kind != record.KindEntry:
+		case r.Value == nil:
+			f.base.Unset(record.Hash(r.Key), r.Key)
+		default:
+			f.base.Set(record.Hash(r.Key), r.Key, r.Value)
+		}
+	}
+	return nil
+}
+
+// prove compares the fold with what the last commit recorded.
+func (f *changelogFold) prove() error {
+	digest, live := f.base.Prove()
+	if f.last == nil {
+		if live > 0 {
+			return fmt.Errorf("changelog %s/%d holds %d entries and no commit record", f.topic, f.partition, live)
+		}
+		return nil
+	}
+	commit, err := record.ParseCommit(f.last)
+	if err != nil {
+		return fmt.Errorf("changelog %s/%d: %w", f.topic, f.partition, err)
+	}
+	if commit.Digest != digest || commit.Live != live {
+		return fmt.Errorf("changelog %s/%d is damaged: it folds to %d entries with digest %s, commit %d recorded %d with digest %s",
+			f.topic, f.partition, live, digest, commit.Number, commit.Live, commit.Digest)
+	}
+	return nil
+}
