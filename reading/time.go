@@ -16,10 +16,10 @@ const (
 	millisPerSecond = 1000
 )
 
-// never and always stand for instants too far away to be represented; both are outside the plausible years.
+// farFuture and farPast stand for instants too far away to be represented; both are outside the plausible years.
 var (
-	never  = instant{ms: latest + 1}
-	always = instant{ms: earliest - 1}
+	farFuture = instant{ms: latest + 1}
+	farPast   = instant{ms: earliest - 1}
 )
 
 // eventTime judges the time field, the i-th one, and puts it into the reading.
@@ -71,9 +71,9 @@ func (n *number) instant(token []byte, unit Unit) instant {
 	case Seconds:
 		switch {
 		case v > latest/millisPerSecond:
-			return never
+			return farFuture
 		case v < earliest/millisPerSecond:
-			return always
+			return farPast
 		}
 		return instant{ms: v * millisPerSecond}
 	case Milliseconds:
@@ -110,9 +110,9 @@ func exactInstant(token []byte, unit Unit) instant {
 	point := d.point + unitDigits[unit] - 6 // digits of the whole ms
 	if point > wholeDigits {
 		if d.neg {
-			return always
+			return farPast
 		}
-		return never
+		return farFuture
 	}
 	var ms, ns int64
 	for i := range max(point, 0) {
