@@ -48,22 +48,28 @@ var rooms = []room{
 	{dir: "internal/store", ours: []string{"internal/record"}, outside: []string{"github.com/cockroachdb/pebble/v2", "golang.org/x/sys"}},
 	{dir: "internal/kafka", ours: []string{"internal/record"}},
 	{dir: "internal/kafka/client", ours: []string{"internal/record", "internal/kafka"}, outside: []string{franz}},
+	{dir: "internal/kafka/conformance", ours: []string{"internal/record", "internal/kafka"}}, // one test for all clusters
 	{dir: "internal/kafka/kafkatest", ours: []string{"internal/record", "internal/kafka"}},
+	{dir: "internal/store/storetest", outside: []string{"github.com/cockroachdb/pebble/v2"}}, // file faults
 	{dir: "internal/recovery", ours: []string{"internal/record", "internal/store", "internal/kafka"}},
-	{dir: ".", ours: engine, outside: []string{"github.com/prometheus/client_golang"}},
+	{dir: ".", ours: engine, outside: []string{"github.com/prometheus/client_golang", "golang.org/x/sys"}},
 	{dir: "tidemarktest", ours: []string{".", "internal/kafka/kafkatest"}, reach: engine},
 	{dir: "internal/config", ours: pure, outside: []string{"go.yaml.in/yaml/v3"}},
-	{dir: "internal/proof", ours: []string{".", "internal/kafka/kafkatest", "internal/store", "internal/proof/oracle"}, reach: engine},
+	{dir: "internal/proof", ours: []string{".", "internal/kafka/kafkatest", "internal/store", "internal/proof/oracle"}, reach: engine,
+		outside: []string{franz}},
 	{dir: "internal/proof/oracle", outside: []string{franz}}, // reads topics with a reader of its own
 	{
 		dir: "cmd/tidemark",
-		ours: []string{".", "reading", "internal/config", "internal/proof", "internal/proof/oracle",
+		ours: []string{".", "reading", "internal/config", "internal/proof", "internal/proof/oracle", // what is run and tried out
+			"internal/job", "internal/record", "internal/store", // what is inspected without running it
 			"internal/kafka", "internal/kafka/client", "cmd/tidemark/internal/embedded"},
 		reach: slices.Concat(engine, []string{"internal/kafka/kafkatest"}),
 		outside: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/schollz/progressbar/v3",
 			"golang.org/x/term", "golang.org/x/sys", franz},
 	},
 	{dir: "cmd/tidemark/internal/embedded", outside: []string{franz}},
+	{dir: "bench"}, // tests only
+	{dir: "integration/kafkarun", ours: []string{"internal/kafka", "internal/kafka/client"}, reach: []string{"internal/record"}},
 }
 
 // forbidden are names that say nothing about what a package is for.
