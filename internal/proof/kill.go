@@ -8,8 +8,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kerr"
-
 	"github.com/tidemark-streams/tidemark/internal/proof/oracle"
 )
 
@@ -103,7 +101,7 @@ func (s strike) String() string {
 // round starts the daemon, kills it, and judges the kill.
 func (l *KillLoop) round(ctx context.Context, n int, delay time.Duration) (strike, error) {
 	mark, err := l.Reader.Ends(ctx, l.Job.changelog())
-	if err != nil && !errors.Is(err, kerr.UnknownTopicOrPartition) { // before the first start there is none
+	if err != nil && !errors.Is(err, oracle.ErrNoTopic) { // before the first start there is none
 		return strike{}, err
 	}
 	daemon, err := l.Job.start(fmt.Sprintf("run-%04d", n), nil, "run", "-c", l.Job.Config())
@@ -132,7 +130,7 @@ func (l *KillLoop) round(ctx context.Context, n int, delay time.Duration) (strik
 func (l *KillLoop) judge(ctx context.Context, mark, ends []int64) (strike, error) {
 	var s strike
 	partitions, err := l.Reader.ReadFrom(ctx, l.Job.changelog(), mark, oracle.AtStable)
-	if errors.Is(err, kerr.UnknownTopicOrPartition) {
+	if errors.Is(err, oracle.ErrNoTopic) {
 		return s, nil
 	} else if err != nil {
 		return s, err

@@ -55,6 +55,9 @@ func NewReader(brokers ...string) (*Reader, error) {
 // Close ends the connections.
 func (r *Reader) Close() { r.client.Close() }
 
+// ErrNoTopic is wrapped by the errors of a topic that does not exist.
+var ErrNoTopic = errors.New("there is no such topic")
+
 // place is where one partition is read.
 type place struct {
 	topic      string
@@ -128,7 +131,9 @@ func (r *Reader) places(ctx context.Context, topic string, end End) ([]place, er
 		return nil, err
 	}
 	detail := details[topic]
-	if detail.Err != nil {
+	if errors.Is(detail.Err, kerr.UnknownTopicOrPartition) {
+		return nil, ErrNoTopic
+	} else if detail.Err != nil {
 		return nil, detail.Err
 	}
 	starts, err := r.admin.ListStartOffsets(ctx, topic)

@@ -2,6 +2,7 @@ package oracle
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -108,8 +109,8 @@ func TestReaderWaitsForOpenTransaction(t *testing.T) {
 
 func TestReaderOfNoTopic(t *testing.T) {
 	reader, _ := startCluster(t, "t")
-	if _, err := reader.Read(context.Background(), "other", AtHighWatermark); err == nil {
-		t.Error("a topic that does not exist was read")
+	if _, err := reader.Read(context.Background(), "other", AtHighWatermark); !errors.Is(err, ErrNoTopic) {
+		t.Errorf("error %v, want ErrNoTopic", err)
 	}
 	if _, err := reader.ReadFrom(context.Background(), "t", []int64{-1}, AtStable); err == nil {
 		t.Error("an offset below the log was read")
