@@ -56,14 +56,18 @@ func (j *Job) start(name string, input *os.File, args ...string) (*child, error)
 	return c, nil
 }
 
-// kill sends SIGKILL to this process alone and waits for its end.
+// kill sends SIGKILL to this process alone and waits for its end. It is an error, which wraps os.ErrProcessDone, when the
+// process had ended before.
 func (c *child) kill() error {
 	err := c.command.Process.Kill()
 	<-c.done
-	if errors.Is(err, os.ErrProcessDone) {
-		return fmt.Errorf("%s ended by itself: %w", c.name, c.failure())
+	if err == nil && c.command.ProcessState.Exited() { // the signal came too late
+		err = os.ErrProcessDone
 	}
-	return err
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.name, errors.Join(err, c.failure()))
+	}
+	return nil
 }
 
 // stop asks for a clean end and waits for it.

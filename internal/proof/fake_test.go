@@ -43,7 +43,7 @@ func play(part string, args []string) int {
 		}
 	}
 	switch args[0] + " " + part {
-	case "produce works", "produce has nothing to do", "produce starts slowly", "produce ends":
+	case "produce works", "produce has nothing to do", "produce starts slowly", "produce ends", "produce is done":
 		lines, _ := io.ReadAll(os.Stdin)
 		if part == "works" {
 			send("job-in", []byte("k"), lines)

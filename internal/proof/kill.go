@@ -11,7 +11,8 @@ import (
 	"github.com/tidemark-streams/tidemark/internal/proof/oracle"
 )
 
-// KillLoop kills the daemon at random times while readings flow, and starts it again. It counts a kill as useful when
+// KillLoop kills tidemark run at random times while readings flow, and starts it again: two times out of three as the
+// daemon, else with --until-idle, which may end before it is killed. It counts a kill as useful when
 // it hit a process that had committed readings since its start and had more in front of it: a kill when nothing was
 // open proves nothing (W29).
 type KillLoop struct {
@@ -31,14 +32,15 @@ type Kills struct {
 	Useful int
 	Early  int // before the first commit with readings since the start: in the start, the join or the recovery
 	Idle   int // everything that had been produced was committed
+	Ended  int // runs --until-idle that were done before their kill
 	Wiped  int // restarts without local state
 	Lines  int // readings produced in all
 }
 
 // String is the count in one line.
 func (k Kills) String() string {
-	return fmt.Sprintf("%d useful kills, %d early, %d idle, %d restarts without local state, %d readings",
-		k.Useful, k.Early, k.Idle, k.Wiped, k.Lines)
+	return fmt.Sprintf("%d useful kills, %d early, %d idle, %d ended before, %d restarts without local state, %d readings",
+		k.Useful, k.Early, k.Idle, k.Ended, k.Wiped, k.Lines)
 }
 
 // The longest time from a start to its kill: at first, and at most after many that came too early.
@@ -66,13 +68,15 @@ func (l *KillLoop) Run(ctx context.Context) (kills Kills, err error) {
 			kills.Wiped++
 			err = os.RemoveAll(l.Job.LocalState())
 		}
-		delay := time.Duration(random.Int64N(int64(reach)))
-		hit, failed := l.round(ctx, n, delay)
+		r := round{number: n, delay: time.Duration(random.Int64N(int64(reach))), untilIdle: random.IntN(3) == 0}
+		hit, failed := l.strike(ctx, r)
 		if err = errors.Join(err, failed); err != nil {
 			break
 		}
-		l.Log("kill %d after %v: %s", n, delay.Round(time.Millisecond), hit)
+		l.Log("%s: %s", r, hit)
 		switch {
+		case hit.ended:
+			kills.Ended++
 		case hit.committed == 0:
 			kills.Early++
 			reach = min(reach*5/4, lastReach)
@@ -87,41 +91,67 @@ func (l *KillLoop) Run(ctx context.Context) (kills Kills, err error) {
 	return kills, errors.Join(err, ended, context.Cause(ctx))
 }
 
+// round is one start and its kill.
+type round struct {
+	number    int
+	delay     time.Duration
+	untilIdle bool
+}
+
+// String is the round in words.
+func (r round) String() string {
+	mode := "daemon"
+	if r.untilIdle {
+		mode = "run until idle"
+	}
+	return fmt.Sprintf("start %d, %s, kill after %v", r.number, mode, r.delay.Round(time.Millisecond))
+}
+
 // strike is what one kill hit.
 type strike struct {
-	committed int   // entries that this start of the daemon had committed
+	ended     bool  // nothing: the run was done
+	committed int   // entries that this start had committed
 	waiting   int64 // input records before the kill that the group does not know as done
 }
 
 // String is the strike in words.
 func (s strike) String() string {
+	if s.ended {
+		return "it was done before"
+	}
 	return fmt.Sprintf("%d updates committed since the start, %d records waiting", s.committed, s.waiting)
 }
 
-// round starts the daemon, kills it, and judges the kill.
-func (l *KillLoop) round(ctx context.Context, n int, delay time.Duration) (strike, error) {
+// strike starts tidemark run, kills it, and judges the kill.
+func (l *KillLoop) strike(ctx context.Context, r round) (strike, error) {
 	mark, err := l.Reader.Ends(ctx, l.Job.changelog())
 	if err != nil && !errors.Is(err, oracle.ErrNoTopic) { // before the first start there is none
 		return strike{}, err
 	}
-	daemon, err := l.Job.start(fmt.Sprintf("run-%04d", n), nil, "run", "-c", l.Job.Config())
+	args := []string{"run", "-c", l.Job.Config()}
+	if r.untilIdle {
+		args = append(args, "--until-idle")
+	}
+	worker, err := l.Job.start(fmt.Sprintf("run-%04d", r.number), nil, args...)
 	if err != nil {
 		return strike{}, err
 	}
-	timer := time.NewTimer(delay)
+	timer := time.NewTimer(r.delay)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 	case <-ctx.Done():
-	case <-daemon.done:
-		if err := daemon.failure(); err != nil {
-			return strike{}, fmt.Errorf("the daemon ended by itself: %w", err)
-		}
-		return strike{}, fmt.Errorf("the daemon ended by itself with exit code 0; it said:\n%s", daemon.said())
+	case <-worker.done:
 	}
 	ends, endsErr := l.Reader.Ends(ctx, l.Job.input())
-	if err := errors.Join(daemon.kill(), endsErr); err != nil {
-		return strike{}, err
+	err = worker.kill()
+	switch {
+	case errors.Is(err, os.ErrProcessDone) && worker.err == nil && r.untilIdle:
+		return strike{ended: true}, endsErr
+	case errors.Is(err, os.ErrProcessDone) && worker.err == nil:
+		return strike{}, fmt.Errorf("the daemon ended by itself with exit code 0; it said:\n%s", worker.said())
+	case err != nil || endsErr != nil:
+		return strike{}, errors.Join(err, endsErr)
 	}
 	return l.judge(ctx, mark, ends)
 }

@@ -15,6 +15,7 @@ func TestKillLoop(t *testing.T) {
 		"has nothing to do": "0 useful kills",
 		"starts slowly":     "0 useful kills",
 		"ends":              "no disk",
+		"is done":           "ended by itself with exit code 0",
 	} {
 		t.Run(part, func(t *testing.T) {
 			job, reader, _ := stage(t, part)
@@ -37,6 +38,9 @@ func TestKillLoop(t *testing.T) {
 			}
 			if want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 				t.Errorf("%v, error %v; want %q", kills, err, want)
+			}
+			if part == "is done" && kills.Ended == 0 {
+				t.Errorf("the first run of this seed is --until-idle and may end: %v", kills)
 			}
 			if part == "has nothing to do" && kills.Idle == 0 || part == "starts slowly" && kills.Early == 0 {
 				t.Errorf("kills are not told apart: %v", kills)

@@ -8,9 +8,6 @@ import (
 // scaleBits is the number of binary places of an exact sum: every double is a whole multiple of 2^-1074.
 const scaleBits = 1074
 
-// scale is 2^1074, by which an exact sum is divided.
-var scale = new(big.Int).Lsh(big.NewInt(1), scaleBits)
-
 // exact returns x * 2^1074, which is a whole number for every finite x.
 func exact(x float64) *big.Int {
 	fraction, exponent := math.Frexp(x)         // x = fraction * 2^exponent
@@ -56,14 +53,18 @@ func below(a, b float64) bool {
 
 // Sum is the exact sum, rounded once, half to even. A sum beyond the doubles is an infinity: tidemark says null and
 // overflow.
-func (s Stats) Sum() float64 {
-	f, _ := new(big.Rat).SetFrac(s.sum, scale).Float64()
-	return f
-}
+func (s Stats) Sum() float64 { return s.over(1) }
 
 // Mean is the exact sum divided by the count, rounded once.
-func (s Stats) Mean() float64 {
-	f, _ := new(big.Rat).SetFrac(s.sum, new(big.Int).Mul(scale, big.NewInt(s.Count))).Float64()
+func (s Stats) Mean() float64 { return s.over(s.Count) }
+
+// over is the exact sum divided by n, rounded once. Factors of 2 that the scaled sum and 2^1074 share are taken out
+// before, for math/big would search for them digit by digit.
+func (s Stats) over(n int64) float64 {
+	shared := min(s.sum.TrailingZeroBits(), scaleBits)
+	numerator := new(big.Int).Rsh(s.sum, shared)
+	denominator := new(big.Int).Lsh(big.NewInt(n), scaleBits-shared)
+	f, _ := new(big.Rat).SetFrac(numerator, denominator).Float64()
 	return f
 }
 
