@@ -130,7 +130,7 @@ func chances(seed uint64) storetest.Chance {
 // TestPowerLoss cuts the power before and after every operation of three publications, three lives deep: the second and
 // third life begin on what the one before left and lose the power somewhere too.
 func TestPowerLoss(t *testing.T) {
-	_, seeds := scanSeeds(t, 12)
+	_, seeds := scanSeeds(t, 8)
 	l := newLives(t, 9)
 	for n, ended := 1, false; !ended; n++ {
 		for _, done := range []bool{false, true} {

@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"flag"
@@ -86,7 +87,9 @@ var goldenState = map[string]string{"\x01alpha": "1", "\x01beta-1879": "", "\x01
 // blocksOf returns the blocks of a state, one per shard that is not empty.
 func blocksOf(state map[string]string) (payloads [][]byte, counts []int, live uint64, digest [2]uint64) {
 	shard := func(key string) uint64 { return xxh3.HashString(key) >> 54 }
-	keys := slices.SortedFunc(maps.Keys(state), func(a, b string) int { return int(shard(a)) - int(shard(b)) })
+	keys := slices.SortedFunc(maps.Keys(state), func(a, b string) int {
+		return cmp.Or(cmp.Compare(shard(a), shard(b)), strings.Compare(a, b))
+	})
 	for i, k := range keys {
 		if i == 0 || shard(keys[i-1]) != shard(k) {
 			payloads, counts = append(payloads, nil), append(counts, 0)
@@ -105,8 +108,8 @@ func blocksOf(state map[string]string) (payloads [][]byte, counts []int, live ui
 // TestGolden holds the writer to the bytes of format 1 and to the table, and the reader to both.
 func TestGolden(t *testing.T) {
 	p := newPair(t, 0)
-	for k, v := range goldenState {
-		p.put(k, v)
+	for _, k := range slices.Sorted(maps.Keys(goldenState)) {
+		p.put(k, goldenState[k])
 	}
 	fs := vfs.NewMem()
 	published, err := tryCheckpoint(openDir(t, fs, "s/job/p3"), p.m, sampleHeader(), 1)

@@ -35,6 +35,11 @@ func Load(fs vfs.FS, path string, m *Memory, workers int) (*Info, error) {
 	return info, nil
 }
 
+// Load is the function Load for a checkpoint of this directory, by the path that List gives.
+func (d *Dir) Load(path string, m *Memory, workers int) (*Info, error) {
+	return Load(d.fs, path, m, workers)
+}
+
 // readAll reads and verifies a checkpoint through m, which keeps the entries or only shows that they fit together.
 func readAll(fs vfs.FS, path string, m *Memory, workers int, keep bool) (*Info, error) {
 	r, err := openReader(fs, path)
