@@ -144,7 +144,7 @@ func seeded(t testing.TB) *rand.Rand {
 // the committed records are delivered and the position passes all that was whole.
 func TestDecodeHistories(t *testing.T) {
 	r := seeded(t)
-	for range 3000 {
+	for range 800 {
 		h := tell(r)
 		at := r.IntN(len(h.ends)) // the fetch begins with this batch
 		from := 0
@@ -251,7 +251,7 @@ func texts(records []kafka.Record) []string {
 // The same bytes through franz-go's decoder, as a second opinion on fields and positions.
 func TestDecodeAgreesWithFranz(t *testing.T) {
 	r := seeded(t)
-	for range 500 {
+	for range 200 {
 		h := tell(r)
 		rp := kmsg.FetchResponseTopicPartition{RecordBatches: h.bytes, AbortedTransactions: slices.Clone(h.aborted)}
 		o := kgo.ProcessFetchPartitionOpts{IsolationLevel: kgo.ReadCommitted(), Topic: "t"}

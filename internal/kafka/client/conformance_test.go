@@ -17,7 +17,6 @@ func embedded(t testing.TB, opts ...kfake.Opt) (*kfake.Cluster, *client.Cluster)
 	opts = append([]kfake.Opt{
 		kfake.NumBrokers(1),
 		kfake.GroupMinSessionTimeout(time.Second),
-		kfake.BrokerConfigs(map[string]string{"group.initial.rebalance.delay.ms": "0"}),
 	}, opts...)
 	broker, err := kfake.NewCluster(opts...)
 	if err != nil {

@@ -26,6 +26,7 @@ type log struct {
 	leader    int32          // -1 when it has to be asked for
 	epoch     int32
 	decoder   decoder
+	patience  time.Duration
 	closed    bool
 }
 
@@ -40,7 +41,7 @@ func (c *Cluster) Log(topic string, partition int32) (kafka.Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &log{cl: cl, topic: topic, partition: partition, leader: -1, decoder: newDecoder()}, nil
+	return &log{cl: cl, topic: topic, partition: partition, leader: -1, decoder: newDecoder(), patience: patience}, nil
 }
 
 // Close releases the connection.
@@ -113,7 +114,7 @@ func (l *log) persist(ctx context.Context, op string, offset int64, try func(con
 		if n == 0 {
 			failing = time.Now()
 		}
-		if ctx.Err() != nil || !l.mayPass(err) || time.Since(failing) > patience {
+		if ctx.Err() != nil || !l.mayPass(err) || time.Since(failing) > l.patience {
 			var broken *damage
 			if errors.As(err, &broken) {
 				return &kafka.Error{Class: kafka.ClassCorrupt, Op: op, Topic: l.topic, Partition: l.partition, Offset: broken.first, Err: err,

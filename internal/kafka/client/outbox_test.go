@@ -35,7 +35,7 @@ func chance(r *rand.Rand, n int) []kafka.Message {
 	}
 	m := make([]kafka.Message, n)
 	for i := range m {
-		m[i] = kafka.Message{Topic: []string{"a", "b"}[r.IntN(2)], Partition: int32(r.IntN(3)), Key: some(300), Value: some(20_000)}
+		m[i] = kafka.Message{Topic: []string{"a", "b"}[r.IntN(2)], Partition: int32(r.IntN(3)), Key: some(300), Value: some(4_000)}
 		for range r.IntN(3) {
 			m[i].Headers = append(m[i].Headers, kafka.Header{Key: string(some(20)), Value: some(70)})
 		}
@@ -52,7 +52,7 @@ func TestOutboxRoundTrip(t *testing.T) {
 			t.Fatal(err)
 		}
 		sequence := map[partKey]int32{}
-		for range 20 {
+		for range 8 {
 			messages := chance(r, r.IntN(400))
 			o.fill(messages, 1234)
 			got := map[partKey][]kafka.Record{}

@@ -66,7 +66,7 @@ func (w *writer) Fence(ctx context.Context) (kafka.Producer, error) {
 	if w.cl, err = w.cluster.open(); err != nil {
 		return kafka.Producer{}, w.end(err)
 	}
-	err = w.whileConcurrent(ctx, func() error {
+	err = w.insist(ctx, func() error {
 		req := kmsg.NewPtrInitProducerIDRequest()
 		req.TransactionalID = &w.txnID
 		req.TransactionTimeoutMillis = int32(txnTimeout.Milliseconds())
@@ -119,7 +119,7 @@ func (w *writer) Commit(ctx context.Context) error {
 	}
 	ctx, cancel := bounded(ctx, deliveryTimeout, "no answer to the commit")
 	defer cancel()
-	err := w.whileConcurrent(ctx, func() error {
+	err := w.insist(ctx, func() error {
 		req := kmsg.NewPtrEndTxnRequest()
 		req.TransactionalID, req.ProducerID, req.ProducerEpoch = w.txnID, w.producer.ID, w.producer.Epoch
 		req.Commit = true
@@ -149,11 +149,14 @@ func (w *writer) Commit(ctx context.Context) error {
 // (its add.partitions.to.txn.retry.backoff.ms); a short wait here saves the long one there.
 const markerTime = 3 * time.Millisecond
 
-// whileConcurrent repeats try while the broker is still writing the markers of the last transaction.
-func (w *writer) whileConcurrent(ctx context.Context, try func() error) error {
+// insist repeats try while the broker is still writing the markers of the last transaction, and after a connection was
+// lost: a second InitProducerID fences the first, and a second EndTxn of one epoch is the same commit. franz-go repeats
+// the same way, but not on a connection that never carried an answer.
+func (w *writer) insist(ctx context.Context, try func() error) error {
 	for n := 0; ; n++ {
 		err := try()
-		if !errors.Is(err, kerr.ConcurrentTransactions) {
+		var unanswered *kgo.ErrFirstReadEOF
+		if !errors.Is(err, kerr.ConcurrentTransactions) && !errors.As(err, &unanswered) {
 			return err
 		}
 		if e := pause(ctx, markerPause(n)); e != nil {

@@ -24,6 +24,8 @@ type Target struct {
 	DeleteRecords func(ctx context.Context, topic string, partition int32, before int64) error
 	// NoGroup switches the tests of groups off.
 	NoGroup bool
+	// AnyClock: record timestamps are not of this machine's clock.
+	AnyClock bool
 	// AnyTopicName: topics may have names that Apache Kafka refuses.
 	AnyTopicName bool
 }

@@ -1,0 +1,204 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/tidemark-streams/tidemark/internal/kafka"
+)
+
+// reader starts a broker with one topic of three committed records, and a log on it that gives up soon.
+func reader(t *testing.T, opts ...kfake.Opt) (*kfake.Cluster, *log) {
+	t.Helper()
+	broker, err := kfake.NewCluster(append([]kfake.Opt{kfake.NumBrokers(1), kfake.SeedTopics(1, "log")}, opts...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(broker.Close)
+	c, err := New(Options{Brokers: broker.ListenAddrs()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := c.Writer("txn")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	if _, err := w.Fence(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Send(t.Context(), []kafka.Message{{Topic: "log", Value: []byte("0")}, {Topic: "log", Value: []byte("1")}, {Topic: "log", Value: []byte("2")}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	made, err := c.Log("log", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(made.Close)
+	l := made.(*log)
+	l.patience = 100 * time.Millisecond
+	return broker, l
+}
+
+// expectAll checks that the log is good.
+func expectAll(t *testing.T, l *log) {
+	t.Helper()
+	f, err := l.Fetch(t.Context(), 0, 1<<20, 0)
+	if err != nil || strings.Join(texts(f.Records), " ") != "0:0 1:1 2:2" || f.Next != 4 {
+		t.Fatalf("%v to %d, %v", texts(f.Records), f.Next, err)
+	}
+}
+
+func TestFetchErrorsThatPass(t *testing.T) {
+	broker, l := reader(t)
+	l.patience = 10 * time.Second
+	for _, e := range []*kerr.Error{
+		kerr.NotLeaderForPartition, kerr.LeaderNotAvailable, kerr.FencedLeaderEpoch, kerr.UnknownLeaderEpoch, kerr.ReplicaNotAvailable,
+		kerr.KafkaStorageError, kerr.UnknownTopicOrPartition, kerr.OffsetNotAvailable, kerr.UnknownServerError,
+		kerr.UnknownTopicID, kerr.InconsistentTopicID, // the id is still the same
+		kerr.OffsetOutOfRange, // yet within the leader's own bounds
+	} {
+		fault := broker.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Topic: "log", Err: e, Count: 3})
+		expectAll(t, l)
+		if fault.Hits() != 3 {
+			t.Errorf("%s: answered %d times", e.Message, fault.Hits())
+		}
+	}
+}
+
+func TestFetchErrorsThatStay(t *testing.T) {
+	for _, e := range []struct {
+		err   *kerr.Error
+		class kafka.Class
+		hits  int // at most; 0 for as often as patience allows
+	}{
+		{kerr.NotLeaderForPartition, kafka.ClassTransient, 0},
+		{kerr.UnknownServerError, kafka.ClassTransient, 0},
+		{kerr.TopicAuthorizationFailed, kafka.ClassPermanent, 1},
+		{kerr.UnsupportedVersion, kafka.ClassPermanent, 1},
+		{kerr.UnknownTopicID, kafka.ClassLost, 0},
+	} {
+		broker, l := reader(t)
+		fault := broker.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Topic: "log", Err: e.err, Count: -1})
+		began := time.Now()
+		_, err := l.Fetch(t.Context(), 0, 1<<20, 0)
+		if took := time.Since(began); kafka.ClassOf(err) != e.class || !errors.Is(err, e.err) || took > 5*time.Second {
+			t.Errorf("%s after %v: class %v, want %v: %v", e.err.Message, took, kafka.ClassOf(err), e.class, err)
+		}
+		if n := fault.Hits(); n == 0 || e.hits > 0 && n > e.hits {
+			t.Errorf("%s: asked %d times", e.err.Message, n)
+		}
+		fault.Remove()
+		expectAll(t, l)
+	}
+}
+
+// A deleted topic is lost, not waited for: its data are gone. One that was never seen may still come.
+func TestFetchOfDeletedTopic(t *testing.T) {
+	broker, l := reader(t)
+	expectAll(t, l)
+	if err := broker.DeleteTopic("log"); err != nil {
+		t.Fatal(err)
+	}
+	_, err := l.Fetch(t.Context(), 4, 1<<20, 0)
+	if kafka.ClassOf(err) != kafka.ClassLost || !strings.Contains(err.Error(), l.id.String()) {
+		t.Fatal(err)
+	}
+}
+
+func TestFetchFollowsTheLeader(t *testing.T) {
+	broker, l := reader(t, kfake.NumBrokers(3))
+	l.patience = 10 * time.Second
+	for i := range int32(9) {
+		if err := broker.MoveTopicPartition("log", 0, i%3); err != nil {
+			t.Fatal(err)
+		}
+		expectAll(t, l)
+		if o, err := l.Offsets(t.Context()); err != nil || o.HighWatermark != 4 {
+			t.Fatal(o, err)
+		}
+	}
+}
+
+// A batch that stays damaged is class Corrupt and names its offset; one that was damaged on the way is read again.
+func TestFetchOfDamage(t *testing.T) {
+	broker, l := reader(t)
+	damage := func(times int) {
+		broker.ControlKey(kmsg.Fetch.Int16(), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+			broker.KeepControl()
+			if times--; times < 0 {
+				broker.DropControl()
+				return nil, nil, false
+			}
+			req := kreq.(*kmsg.FetchRequest)
+			resp := req.ResponseKind().(*kmsg.FetchResponse)
+			p := kmsg.NewFetchResponseTopicPartition()
+			p.HighWatermark, p.LastStableOffset, p.LogStartOffset = 4, 4, 0
+			p.RecordBatches = batchOf(0, 0, 0, -1, map[int32][2]string{0: {"k", "v"}})
+			p.RecordBatches[65] ^= 4
+			topic := kmsg.NewFetchResponseTopic()
+			topic.Topic, topic.TopicID = "log", req.Topics[0].TopicID
+			topic.Partitions = append(topic.Partitions, p)
+			resp.Topics = append(resp.Topics, topic)
+			return resp, nil, true
+		})
+	}
+	l.patience = 10 * time.Second
+	damage(2)
+	expectAll(t, l)
+	l.patience = 100 * time.Millisecond
+	damage(1 << 20)
+	_, err := l.Fetch(t.Context(), 0, 1<<20, 0)
+	if kafka.ClassOf(err) != kafka.ClassCorrupt || !strings.Contains(err.Error(), "log/0 at offset 0") || !strings.Contains(err.Error(), "checksum") {
+		t.Fatal(err)
+	}
+}
+
+func TestFetchWithoutABroker(t *testing.T) {
+	broker, l := reader(t)
+	expectAll(t, l)
+	broker.Close()
+	began := time.Now()
+	_, err := l.Fetch(t.Context(), 0, 1<<20, 0)
+	if took := time.Since(began); kafka.ClassOf(err) != kafka.ClassTransient || took > 15*time.Second {
+		t.Fatalf("after %v: %v", took, err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := l.Fetch(ctx, 0, 1<<20, 0); !errors.Is(err, context.DeadlineExceeded) || kafka.ClassOf(err) != kafka.ClassTransient {
+		t.Fatal(err)
+	}
+	l.Close()
+	if _, err := l.Fetch(t.Context(), 0, 1<<20, 0); !errors.Is(err, kafka.ErrClosed) {
+		t.Fatal(err)
+	}
+}
+
+// Header keys repeat, so they are not allocated again; but not without bound either.
+func TestDecoderKeepsFewKeys(t *testing.T) {
+	d := newDecoder()
+	o, err := newOutbox(CompressionNone, &pool)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var messages []kafka.Message
+	for i := range 1000 {
+		messages = append(messages, kafka.Message{Topic: "t", Headers: []kafka.Header{{Key: fmt.Sprint(i), Value: []byte("v")}}})
+	}
+	o.fill(messages, 0)
+	records, _, err := d.decode(*o.seal(o.parts[0], kafka.Producer{}).buf, nil, 0, 1000)
+	if err != nil || len(records) != 1000 || records[999].Headers[0].Key != "999" || len(d.keys) > 64 {
+		t.Fatalf("%d records, %d keys kept, %v", len(records), len(d.keys), err)
+	}
+}

@@ -1,0 +1,117 @@
+package kafka_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tidemark-streams/tidemark/internal/kafka"
+)
+
+// script is a Log that answers what it is told to, and then waits.
+type script struct {
+	kafka.Log
+	answers []kafka.Read
+	asked   chan int64 // positions, in order
+	busy    atomic.Int32
+}
+
+func (s *script) Fetch(ctx context.Context, position int64, _ int, _ time.Duration) (kafka.Fetched, error) {
+	if s.busy.Add(1) != 1 {
+		panic("two fetches of one log at once")
+	}
+	defer s.busy.Add(-1)
+	s.asked <- position
+	if len(s.answers) == 0 {
+		<-ctx.Done()
+		return kafka.Fetched{}, ctx.Err()
+	}
+	a := s.answers[0]
+	s.answers = s.answers[1:]
+	return a.Fetched, a.Err
+}
+
+func told(next int64, records int, high int64) kafka.Read {
+	return kafka.Read{Fetched: kafka.Fetched{Records: make([]kafka.Record, records), Next: next, Offsets: kafka.Offsets{Stable: high, HighWatermark: high}}}
+}
+
+func begin(answers ...kafka.Read) (*script, *kafka.ReadAhead) {
+	s := &script{answers: answers, asked: make(chan int64, 100)}
+	return s, kafka.NewReadAhead(s, 5, 1000, time.Second)
+}
+
+// Positions follow each other, and a fetch that tells nothing is not delivered; one that moves over markers or sees a
+// new end is.
+func TestReadAheadDeliversWhatHappens(t *testing.T) {
+	_, r := begin(
+		told(5, 0, 5), // the first always tells something
+		told(5, 0, 5), // nothing
+		told(8, 3, 9),
+		told(9, 0, 9),  // over a marker
+		told(9, 0, 9),  // nothing
+		told(9, 0, 12), // something open has been written
+		told(12, 2, 12),
+	)
+	defer r.Stop()
+	for i, want := range []kafka.Read{told(5, 0, 5), told(8, 3, 9), told(9, 0, 9), told(9, 0, 12), told(12, 2, 12)} {
+		got := <-r.Reads()
+		if got.Err != nil || got.Next != want.Next || len(got.Records) != len(want.Records) || got.Offsets != want.Offsets {
+			t.Fatalf("read %d: %+v, want %+v", i, got, want)
+		}
+	}
+}
+
+// I13: no more than one fetch waits while one is under way.
+func TestReadAheadIsBounded(t *testing.T) {
+	s, r := begin(told(6, 1, 9), told(7, 1, 9), told(8, 1, 9), told(9, 1, 9))
+	defer r.Stop()
+	for _, want := range []int64{5, 6} { // the first waits to be taken, the second to be delivered
+		if at := <-s.asked; at != want {
+			t.Fatalf("fetched at %d, want %d", at, want)
+		}
+	}
+	select {
+	case at := <-s.asked:
+		t.Fatalf("fetched at %d while two fetches wait", at)
+	case <-time.After(50 * time.Millisecond): // nothing may come, so there is nothing to wait for
+	}
+	if got := <-r.Reads(); got.Next != 6 {
+		t.Fatal(got)
+	}
+	if at := <-s.asked; at != 7 {
+		t.Fatalf("fetched at %d, want 7", at)
+	}
+}
+
+func TestReadAheadEndsWithItsError(t *testing.T) {
+	lost := &kafka.Error{Class: kafka.ClassLost, Err: errors.New("gone")}
+	_, r := begin(told(6, 1, 9), kafka.Read{Err: lost})
+	defer r.Stop()
+	if got := <-r.Reads(); got.Err != nil || got.Next != 6 {
+		t.Fatal(got)
+	}
+	if got := <-r.Reads(); !errors.Is(got.Err, lost) {
+		t.Fatal(got)
+	}
+	if got, open := <-r.Reads(); open {
+		t.Fatal(got)
+	}
+}
+
+func TestReadAheadStops(t *testing.T) {
+	for taken := range 3 {
+		s, r := begin(told(6, 1, 9), told(7, 1, 9), told(8, 1, 9))
+		for range taken {
+			<-r.Reads()
+		}
+		r.Stop()
+		if s.busy.Load() != 0 {
+			t.Fatal("a fetch is still under way")
+		}
+		for range r.Reads() { // ends
+		}
+		r.Stop()
+	}
+}
