@@ -115,9 +115,11 @@ func (s *sequence) trace(img *image) trace {
 // resultOffsets is how far back results are looked at: 1,000 records, if each was a commit of its own with its marker.
 const resultOffsets = 2000
 
-// findResults looks for results of this task among the last ones of its output partition.
+// findResults looks for the last result of this task among the last ones of its output partition, backwards in growing
+// windows as the tail is read.
 func (s *sequence) findResults(ctx context.Context, out record.Topic) error {
-	log, err := s.Cluster.Log(out.Name, s.Partition%out.Partitions)
+	partition := s.Partition % out.Partitions
+	log, err := s.Cluster.Log(out.Name, partition)
 	if err != nil {
 		return err
 	}
@@ -126,26 +128,38 @@ func (s *sequence) findResults(ctx context.Context, out record.Topic) error {
 	if err != nil {
 		return err
 	}
-	results := changelog{log: log, topic: out.Name, partition: s.Partition % out.Partitions, stuck: patience(3)}
+	results := changelog{log: log, topic: out.Name, partition: partition, stuck: patience(3)}
 	var last *trace
-	err = results.walk(ctx, max(o.Start, o.Stable-resultOffsets), o.Stable, func(r *kafka.Record) error {
-		for _, h := range r.Headers {
-			if h.Key != record.OriginHeader {
-				continue
+	lowest := max(o.Start, o.Stable-resultOffsets)
+	for high, width := o.Stable, int64(firstWindow); high > lowest && last == nil; width *= windowGrowth {
+		low := max(lowest, high-width)
+		err := results.walk(ctx, low, high, func(r *kafka.Record) error {
+			if origin, ok := s.ownOrigin(r); ok {
+				last = &trace{what: fmt.Sprintf("the result at offset %d of %s/%d", r.Offset, out.Name, partition),
+					birth: origin.Birth, number: origin.Number, known: true}
 			}
-			origin, err := record.ParseOrigin(h.Value)
-			if err != nil || origin.Job != s.Job || origin.Partition != s.Partition {
-				continue
-			}
-			last = &trace{what: fmt.Sprintf("the result at offset %d of %s/%d", r.Offset, out.Name, results.partition),
-				birth: origin.Birth, number: origin.Number, known: true}
+			return nil
+		})
+		if err != nil {
+			return err
 		}
-		return nil
-	})
+		high = low
+	}
 	if last != nil {
 		s.traces = append(s.traces, *last)
 	}
-	return err
+	return nil
+}
+
+// ownOrigin tells which commit published a result, if it was one of this task.
+func (s *sequence) ownOrigin(r *kafka.Record) (record.Origin, bool) {
+	for _, h := range r.Headers {
+		if h.Key == record.OriginHeader {
+			origin, err := record.ParseOrigin(h.Value)
+			return origin, err == nil && origin.Job == s.Job && origin.Partition == s.Partition
+		}
+	}
+	return record.Origin{}, false
 }
 
 // judge applies identity, fingerprints and the birth rule to what a tail read found. settled tells that no transaction

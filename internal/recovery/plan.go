@@ -53,6 +53,8 @@ func refuse(word, format string, args ...any) *refusal {
 	return &refusal{word, fmt.Sprintf(format, args...)}
 }
 
+const whyUsable = "newest that is usable"
+
 // choose decides which image to use: the newest usable one. It is a pure function, so that every row of its table is a
 // test. All images are judged, for an older one may still know of data that is gone.
 func choose(e end, images []image) plan {
@@ -81,7 +83,7 @@ func choose(e end, images []image) plan {
 	case p.use >= 0 && len(p.aside) == 0:
 		p.why = "newest"
 	case p.use >= 0:
-		p.why = "newest that is usable"
+		p.why = whyUsable
 	case len(p.aside) > 0:
 		p.why = "no checkpoint is usable: " + p.aside[0].Name + ": " + p.aside[0].Reason
 	}

@@ -198,6 +198,7 @@ type sequence struct {
 	fenceSeen time.Duration
 
 	choice   plan
+	excuse   string // why what was tried before has failed
 	source   *image // the image in use, nil for an empty store
 	store    *store.Memory
 	birth    *record.Commit

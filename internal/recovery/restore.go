@@ -44,13 +44,16 @@ func (s *sequence) plan(context.Context) error {
 	if s.choice.lost != nil {
 		return s.fail(kafka.ClassLost, "plan", s.end.lastAt, "restore the changelog, or tidemark run --accept-loss", "%w", s.choice.lost)
 	}
-	s.source = nil
-	if s.choice.use >= 0 {
+	s.source, s.report.Why = nil, s.choice.why
+	switch {
+	case s.choice.use >= 0:
 		img := s.images[s.choice.use]
 		s.source = &img
-	}
-	if s.report.Why == "" || s.source != nil {
-		s.report.Why = s.choice.why
+		if len(s.report.Aside) > 0 {
+			s.report.Why = whyUsable
+		}
+	case s.excuse != "":
+		s.report.Why = s.excuse
 	}
 	return nil
 }
@@ -171,10 +174,10 @@ func (s *sequence) giveUp(ctx context.Context, failed error, round int) error {
 	case round >= maxRounds:
 		return s.fail(kafka.ClassTransient, "recover", -1, "", "still not recovered after %d attempts: %w", round, failed)
 	case errors.As(failed, &bad) && ctx.Err() == nil:
-		s.dropImage(used, store.KindOf(bad.err).String(), failed, left(bad.err))
+		s.dropImage(used, store.KindOf(bad.err).String(), bad.err, left(bad.err))
 	case errors.As(failed, &deleted):
 		s.end.start = deleted.start
-		s.report.Why = deleted.Error()
+		s.excuse = deleted.Error()
 	case kafka.ClassOf(failed) != kafka.ClassCorrupt:
 		return failed
 	case used == nil:
@@ -186,7 +189,6 @@ func (s *sequence) giveUp(ctx context.Context, failed error, round int) error {
 		// damage, so no other one is trusted either (I7).
 		s.dropImage(used, "digest", failed, false)
 		s.images = nil
-		s.report.Why = used.Path + ": " + failed.Error()
 	}
 	return nil
 }
@@ -209,4 +211,5 @@ func (s *sequence) final(failed error) error {
 func (s *sequence) dropImage(img *image, word string, failed error, left bool) {
 	s.images = slices.DeleteFunc(s.images, func(o image) bool { return o.Path == img.Path })
 	s.putAside(img, Aside{Name: img.Path, Word: word, Reason: failed.Error(), Left: left})
+	s.excuse = failed.Error()
 }

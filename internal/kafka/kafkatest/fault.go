@@ -161,7 +161,7 @@ var (
 	errProducerEpoch = errors.New("INVALID_PRODUCER_EPOCH")
 	errFenced        = errors.New("PRODUCER_FENCED")
 	errMember        = errors.New("UNKNOWN_MEMBER_ID")
-	errNotFenced     = errors.New("writer used before its fence")
+	errOrder         = errors.New("not fenced, fenced already, or no transaction open")
 )
 
 func fail(class kafka.Class, op, topic string, partition int32, offset int64, err error) error {

@@ -94,18 +94,18 @@ func (c *Cluster) releaseLocked(want func(heldMarkers) bool) {
 }
 
 // HoldMarkers makes the end of each following transaction be answered before its markers are in the log, as real
-// coordinators do. ReleaseMarkers writes them; so do the same transactional id's next fence and next send.
-func (c *Cluster) HoldMarkers() {
+// coordinators do; false ends that. ReleaseMarkers writes what is held; so do the same transactional id's next fence and
+// next send.
+func (c *Cluster) HoldMarkers(hold bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.holdMarkers = true
+	c.holdMarkers = hold
 }
 
-// ReleaseMarkers writes the markers that were held back, and holds no more.
+// ReleaseMarkers writes the markers that are held back.
 func (c *Cluster) ReleaseMarkers() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.holdMarkers = false
 	c.releaseLocked(func(heldMarkers) bool { return true })
 }
 
@@ -127,8 +127,9 @@ func (c *Cluster) AbortTransaction(transactionalID string) bool {
 type writer struct {
 	cluster *Cluster
 	id      string
-	fenced  bool // Fence has succeeded
-	broken  bool
+	fenced  bool  // Fence has succeeded
+	open    bool  // Send has succeeded since the last Commit
+	spent   error // why only Close may follow
 	holds   kafka.Producer
 	topics  map[string]record.TopicID
 	offsets []int64
@@ -137,6 +138,9 @@ type writer struct {
 // Fence implements kafka.Writer: InitProducerID.
 func (w *writer) Fence(ctx context.Context) (kafka.Producer, error) {
 	c := w.cluster
+	if w.spent != nil || w.fenced {
+		return kafka.Producer{}, w.refused("fence")
+	}
 	err := c.pass(ctx, Call{Op: OpFence, TransactionalID: w.id}, func(int) error {
 		p := c.producers[w.id]
 		if p == nil {
@@ -153,19 +157,23 @@ func (w *writer) Fence(ctx context.Context) (kafka.Producer, error) {
 		w.holds = kafka.Producer{ID: p.id, Epoch: p.epoch}
 		return nil
 	})
-	w.broken = err != nil
-	w.fenced = err == nil
+	w.spent, w.fenced = err, err == nil
 	return w.holds, err
 }
 
-// usable returns the coordinator's view of this writer, or the reason why it must not write.
-func (w *writer) usable(op string, stale error) (*producer, error) {
+// refused is the answer to a call that the writer's state does not allow.
+func (w *writer) refused(op string) error {
 	switch {
-	case w.broken:
-		return nil, fail(kafka.ClassPermanent, op, "", 0, -1, kafka.ErrAbandoned)
-	case !w.fenced:
-		return nil, fail(kafka.ClassPermanent, op, "", 0, -1, errNotFenced)
+	case w.spent == kafka.ErrClosed:
+		return fail(kafka.ClassPermanent, op, "", 0, -1, kafka.ErrClosed)
+	case w.spent != nil:
+		return fail(kafka.ClassOf(w.spent), op, "", 0, -1, fmt.Errorf("%w: %w", kafka.ErrAbandoned, w.spent))
 	}
+	return fail(kafka.ClassPermanent, op, "", 0, -1, errOrder)
+}
+
+// owned returns the coordinator's view of this writer, or the error that a fenced one gets.
+func (w *writer) owned(op string, stale error) (*producer, error) {
 	p := w.cluster.producers[w.id]
 	if p.id != w.holds.ID || p.epoch != w.holds.Epoch {
 		return nil, fail(kafka.ClassFenced, op, "", 0, -1, fmt.Errorf("%w: %s has producer %d epoch %d, the broker %d epoch %d",
@@ -181,9 +189,12 @@ func (w *writer) Send(ctx context.Context, messages []kafka.Message) ([]int64, e
 	if len(messages) > 0 {
 		call.Topic, call.Partition = messages[0].Topic, messages[0].Partition
 	}
+	if w.spent != nil || !w.fenced {
+		return nil, w.refused("send")
+	}
 	w.offsets = w.offsets[:0]
 	err := c.pass(ctx, call, func(part int) error {
-		p, err := w.usable("send", errProducerEpoch)
+		p, err := w.owned("send", errProducerEpoch)
 		if err != nil {
 			return err
 		}
@@ -200,9 +211,10 @@ func (w *writer) Send(ctx context.Context, messages []kafka.Message) ([]int64, e
 		return nil
 	})
 	if err != nil {
-		w.broken = true
+		w.spent = err
 		return nil, err
 	}
+	w.open = true
 	return w.offsets, nil
 }
 
@@ -234,9 +246,12 @@ func (w *writer) append(p *producer, m kafka.Message) error {
 // Commit implements kafka.Writer: EndTxn(commit). As under transaction.version 2 each commit raises the epoch.
 func (w *writer) Commit(ctx context.Context) error {
 	c := w.cluster
+	if w.spent != nil || !w.open {
+		return w.refused("commit")
+	}
 	err := c.pass(ctx, Call{Op: OpCommit, TransactionalID: w.id}, func(int) error {
-		p, err := w.usable("commit", errFenced)
-		if err != nil || len(p.open) == 0 {
+		p, err := w.owned("commit", errFenced)
+		if err != nil {
 			return err
 		}
 		c.endLocked(p, true)
@@ -244,9 +259,13 @@ func (w *writer) Commit(ctx context.Context) error {
 		w.holds = kafka.Producer{ID: p.id, Epoch: p.epoch}
 		return nil
 	})
-	w.broken = w.broken || err != nil
+	w.spent, w.open = err, false
 	return err
 }
 
 // Close implements kafka.Writer. An open transaction stays open.
-func (w *writer) Close() { w.broken = true }
+func (w *writer) Close() {
+	if w.spent == nil {
+		w.spent = kafka.ErrClosed
+	}
+}

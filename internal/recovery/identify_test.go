@@ -1,0 +1,296 @@
+package recovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/tidemark-streams/tidemark/internal/kafka"
+	"github.com/tidemark-streams/tidemark/internal/kafka/kafkatest"
+	"github.com/tidemark-streams/tidemark/internal/record"
+)
+
+// A configuration that is not this job's never fences (I4, R8).
+func TestForeignConfigurationsAreRefusedBeforeTheFence(t *testing.T) {
+	lived := func(t *testing.T) *world {
+		w := newWorld(t)
+		r := w.start()
+		w.commit(r, "x=1")
+		w.crash(r)
+		return w
+	}
+	t.Run("fingerprint", func(t *testing.T) {
+		w := lived(t)
+		r := w.recovery()
+		r.Aggregations[0].Fingerprint = 8
+		w.refused(r, kafka.ClassPermanent, `aggregation "a" means something else`, "0000000000000008", "0000000000000007")
+	})
+	t.Run("added aggregation", func(t *testing.T) {
+		w := lived(t)
+		r := w.recovery()
+		r.Aggregations = append(r.Aggregations, record.AggregationState{Name: "b", Fingerprint: 9})
+		w.crash(w.started(r))
+	})
+	t.Run("another job on this changelog", func(t *testing.T) {
+		w := lived(t)
+		r := w.recovery()
+		r.Job = "copy"
+		w.refused(r, kafka.ClassPermanent, `belongs to job "job" partition 1, this is job "copy"`)
+	})
+	t.Run("topic without an id", func(t *testing.T) {
+		w := lived(t)
+		r := w.recovery()
+		r.Identity.Changelog.ID = record.TopicID{}
+		w.refused(r, kafka.ClassPermanent, logTopic, "no id")
+	})
+	t.Run("unfinished reset", func(t *testing.T) {
+		w := lived(t)
+		r := w.start()
+		w.last.Mark, w.last.Note = record.MarkResetting, "by anna: wrong unit"
+		w.commit(r, "x")
+		w.crash(r)
+		w.refused(w.recovery(), kafka.ClassPermanent, "a reset was begun", "by anna")
+	})
+	t.Run("copied job with another changelog", func(t *testing.T) {
+		w := lived(t)
+		w.CreateTopic("other-changelog", 2, nil)
+		r := w.recovery()
+		r.Checkpoints = nil
+		a, _ := w.Admin()
+		infos, _ := a.Topics(context.Background(), "other-changelog")
+		r.Identity.Changelog = infos["other-changelog"].Topic
+		w.refused(r, kafka.ClassLost, "the group's offset 1 of readings/1", "has lived before")
+		w.DeleteGroupOffset(job, w.partition)
+		w.refused(r, kafka.ClassLost, "the result at offset 0 of hourly/1", "has lived before")
+	})
+}
+
+// Another output is only a warning, which names both (D17).
+func TestOtherOutputsAreAWarning(t *testing.T) {
+	w := newWorld(t)
+	r := w.start()
+	for range 40 {
+		w.commit(r, "x=1", "y=2", "z=3")
+	}
+	w.crash(r)
+	w.AddPartitions(outTopic, 8)
+	r = w.start()
+	if len(r.Report.Warnings) != 1 || !strings.Contains(r.Report.Warnings[0], "2 partitions), are hourly") || !strings.Contains(r.Report.Warnings[0], "8 partitions)") {
+		t.Fatalf("warnings %q", r.Report.Warnings)
+	}
+}
+
+func TestChangelogThatIsNotWhole(t *testing.T) {
+	t.Run("updates without a commit record", func(t *testing.T) {
+		w := newWorld(t)
+		w.Append(logTopic, w.partition, kafka.Record{Key: entryKey("x"), Value: []byte("1")})
+		w.refused(w.recovery(), kafka.ClassLost, "offset 0", "an update but no commit record")
+	})
+	t.Run("log start above 0 and no commit record", func(t *testing.T) {
+		w := newWorld(t)
+		w.Append(logTopic, w.partition, kafka.Record{Key: entryKey("x"), Value: []byte("1")})
+		w.DeleteRecords(logTopic, w.partition, 1)
+		w.refused(w.recovery(), kafka.ClassLost, "log starts at offset 1, not 0")
+	})
+	t.Run("another digest", func(t *testing.T) {
+		w := newWorld(t)
+		r := w.start()
+		w.commit(r, "x=1", "y=2")
+		path := w.checkpoint(r)
+		w.commit(r, "z=3")
+		w.crash(r)
+		for _, rec := range w.Committed(logTopic, w.partition) {
+			if string(rec.Value) == "3" {
+				w.Overwrite(logTopic, w.partition, rec.Offset, []byte("4"))
+			}
+		}
+		w.failed(w.recovery(), kafka.ClassPermanent, "digest", "of 3 entries", w.last.Digest.String(), "tidemark reseal")
+		if _, err := w.fs.Stat(path); err == nil {
+			t.Fatal("the checkpoint was not set aside before the full replay")
+		}
+	})
+	t.Run("an entry lost from the middle", func(t *testing.T) {
+		w := newWorld(t)
+		r := w.start()
+		w.commit(r, "x=1", "y=2")
+		at := w.Offsets(logTopic, w.partition).HighWatermark
+		w.commit(r, "z=3", "v=4")
+		w.crash(r)
+		w.Remove(logTopic, w.partition, at, at+1)
+		w.failed(w.recovery(), kafka.ClassPermanent, "of 3 entries", "of 4")
+	})
+}
+
+// EndTxn is answered before its markers are visible. A trace may know of such a commit, and it is not gone (V8).
+func TestCommitAnsweredButNotVisible(t *testing.T) {
+	w := newWorld(t)
+	r := w.start()
+	w.commit(r, "x=1")
+	w.HoldMarkers(true)
+	w.commit(r, "x=2", "y=3")
+	w.HoldMarkers(false)
+	if o := w.Offsets(logTopic, w.partition); o.Stable == o.HighWatermark {
+		t.Fatal("the markers are visible: the case is not there")
+	}
+	w.checkpoint(r)
+	w.crash(r)
+	w.crash(w.start()) // its fence makes them visible
+}
+
+// The same with the very first commit: the birth is known to the group before it is visible. Nobody is fenced until it
+// is known whose changelog this is.
+func TestBirthAnsweredButNotVisible(t *testing.T) {
+	w := newWorld(t)
+	w.at = func(s Step) error {
+		w.HoldMarkers(s == StepBirthCommit)
+		return nil
+	}
+	r := w.start()
+	w.at = nil
+	w.setGroup(r.Commit.Birth, 0)
+	w.crash(r)
+	w.refused(w.recovery(), kafka.ClassTransient, "waiting for its end", "group's offset")
+	w.ReleaseMarkers()
+	w.crash(w.start())
+}
+
+// Between the first look and the fence another owner may do anything.
+func TestAnotherOwnerBetweenTheSteps(t *testing.T) {
+	// other runs once before a step of ours.
+	other := func(w *world, at Step, do func()) {
+		w.at = func(s Step) error {
+			if s == at {
+				w.at = nil
+				do()
+			}
+			return nil
+		}
+	}
+	t.Run("born meanwhile", func(t *testing.T) {
+		w := newWorld(t)
+		other(w, StepFence, func() {
+			w.at = nil
+			r := w.start()
+			w.commit(r, "x=1")
+			w.crash(r)
+		})
+		w.crash(w.start())
+	})
+	t.Run("gone on meanwhile", func(t *testing.T) {
+		w := newWorld(t)
+		r := w.start()
+		w.commit(r, "x=1")
+		other(w, StepFence, func() { w.commit(r, "x=2", "y=3") })
+		rec := w.recovery()
+		rec.At = w.at
+		w.crash(w.started(rec))
+	})
+	for _, at := range []Step{StepTail, StepReplay} {
+		t.Run("our fence record replaced before "+string(at), func(t *testing.T) {
+			w := newWorld(t)
+			r := w.start()
+			w.commit(r, "x=1")
+			w.crash(r)
+			other(w, at, func() {
+				r := w.start()
+				w.commit(r, "x=2")
+				w.crash(r)
+				w.Compact(logTopic, w.partition)
+			})
+			rec := w.recovery()
+			rec.At = w.at
+			w.failed(rec, kafka.ClassFenced, "our fence record", "replaced")
+		})
+	}
+	t.Run("fenced before the fence record", func(t *testing.T) {
+		w := newWorld(t)
+		w.crash(w.start())
+		other(w, StepFenceSend, func() { w.fenced(TransactionalID(logTopic, w.partition)) })
+		rec := w.recovery()
+		rec.At = w.at
+		w.failed(rec, kafka.ClassFenced, "PRODUCER_EPOCH")
+	})
+}
+
+// Every request of a recovery fails once, before it took effect and after: the next recovery has the state.
+func TestLostRequestsOfARecovery(t *testing.T) {
+	for name, verdict := range map[string]func(error) kafkatest.Verdict{"before": kafkatest.Fail, "after": kafkatest.ApplyThenFail} {
+		t.Run(name, func(t *testing.T) {
+			n := 0
+			for met := true; met; {
+				n++
+				w := newWorld(t)
+				r := w.start()
+				w.commit(r, "x=1", "y=2")
+				w.checkpoint(r)
+				w.commit(r, "x", "z=3")
+				w.open(r.Writer, "u")
+				w.crash(r)
+				met = w.runWithLost(n, verdict)
+				w.crash(w.start())
+			}
+			if n < 12 {
+				t.Fatalf("only %d requests", n)
+			}
+		})
+	}
+}
+
+// A request that hangs ends with the caller's context, wherever it is.
+func TestHangingRequestsEndWithTheContext(t *testing.T) {
+	for n := 1; ; n++ {
+		met := false
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			r := w.start()
+			w.commit(r, "x=1")
+			w.crash(r)
+			rec := w.recovery()
+			ctx, cancel := context.WithCancel(context.Background())
+			defer cancel()
+			calls := 0
+			w.Inject(func(c kafkatest.Call) kafkatest.Verdict {
+				if calls++; calls == n && c.Op != kafkatest.OpJoin {
+					met = true
+					cancel()
+					return kafkatest.Hang()
+				}
+				return kafkatest.Verdict{}
+			})
+			got, err := rec.Run(ctx)
+			if err == nil { // only what was read ahead hung
+				w.crash(got)
+			} else if !errors.Is(err, context.Canceled) {
+				t.Errorf("request %d hung: %v", n, err)
+			}
+		})
+		if !met {
+			if n < 10 {
+				t.Fatalf("only %d requests", n)
+			}
+			return
+		}
+	}
+}
+
+// Tail reads grow their window until the commit record is there, however much was aborted after it.
+func TestTailBehindALargeAbortedCommit(t *testing.T) {
+	for _, aborted := range []int{0, 1, 63, 64, 65, 400, 2000} {
+		w := newWorld(t)
+		r := w.start()
+		w.commit(r, "x=1")
+		for i := range aborted {
+			w.open(r.Writer, fmt.Sprint(i))
+		}
+		w.crash(r)
+		w.AbortTransaction(TransactionalID(logTopic, w.partition))
+		fetches := w.Calls(kafkatest.OpFetch)
+		w.crash(w.start())
+		if n := w.Calls(kafkatest.OpFetch) - fetches; n > 12 {
+			t.Fatalf("%d aborted records: %d fetches", aborted, n)
+		}
+	}
+}
