@@ -24,7 +24,7 @@ func changelog(b *testing.B, c *client.Cluster, n int) string {
 	if err := admin.Create(b.Context(), kafka.TopicSpec{Name: topic, Partitions: 1}); err != nil {
 		b.Fatal(err)
 	}
-	w := fence(b, c, topic)
+	w := writer(b, c, topic)
 	defer w.Close()
 	for at := 0; at < n; at += 50_000 {
 		if _, err := w.Send(b.Context(), updates(topic, at, min(50_000, n-at))); err != nil {
@@ -37,12 +37,9 @@ func changelog(b *testing.B, c *client.Cluster, n int) string {
 	return topic
 }
 
-func fence(b *testing.B, c *client.Cluster, id string) kafka.Writer {
+func writer(b *testing.B, c *client.Cluster, id string) kafka.Writer {
 	b.Helper()
-	w, err := c.Writer(id)
-	if err == nil {
-		_, err = w.Fence(b.Context())
-	}
+	w, err := fence(b.Context(), c, id)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -157,7 +154,7 @@ func BenchmarkCommit(b *testing.B) {
 		topic := changelog(b, c, 1)
 		for _, n := range []int{1, 1000, 50_000} {
 			b.Run(fmt.Sprintf("%s/%d", codec.name, n), func(b *testing.B) {
-				w := fence(b, c, topic)
+				w := writer(b, c, topic)
 				defer w.Close()
 				messages := updates(topic, 0, n)
 				b.ReportAllocs()

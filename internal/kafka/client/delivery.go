@@ -121,7 +121,7 @@ func (d *delivery) judge(a *answer) (moved bool, err error) {
 		if class, _ := classOf(a.err); class != kafka.ClassTransient {
 			return false, fail("send", nowhere, a.err)
 		}
-		d.reason = a.err
+		d.note(a.err)
 		for _, p := range a.parts {
 			p.leader = -1
 		}
@@ -140,9 +140,9 @@ func (d *delivery) judge(a *answer) (moved bool, err error) {
 		case err == nil:
 			return moved, fail("send", place{p.topic, p.partition, -1}, errors.New("acknowledged without an offset"))
 		case errors.Is(err, kerr.ConcurrentTransactions):
-			d.reason = err
+			d.note(err)
 		case kerr.IsRetriable(err):
-			d.reason = fmt.Errorf("%s/%d: %w", p.topic, p.partition, err)
+			d.note(fmt.Errorf("%s/%d: %w", p.topic, p.partition, err))
 			p.leader = -1
 		default:
 			return moved, d.refused(p, err, got.ErrorMessage)
@@ -196,7 +196,7 @@ func (d *delivery) find(parts []*part) error {
 		if class, _ := classOf(err); class != kafka.ClassTransient {
 			return fail("send", nowhere, err)
 		}
-		d.reason = err
+		d.note(err)
 		return nil
 	}
 	for _, p := range parts {
@@ -215,7 +215,7 @@ func (d *delivery) find(parts []*part) error {
 func (d *delivery) lead(p *part, t *kmsg.MetadataResponseTopic) error {
 	at := place{p.topic, p.partition, -1}
 	if err := kerr.ErrorForCode(t.ErrorCode); err != nil {
-		d.reason = fmt.Errorf("%s: %w", p.topic, err)
+		d.note(fmt.Errorf("%s: %w", p.topic, err))
 		if !kerr.IsRetriable(err) {
 			return fail("send", at, err)
 		}
@@ -230,12 +230,19 @@ func (d *delivery) lead(p *part, t *kmsg.MetadataResponseTopic) error {
 	for i := range t.Partitions {
 		if m := &t.Partitions[i]; m.Partition == p.partition {
 			if p.leader = m.Leader; m.Leader < 0 {
-				d.reason = fmt.Errorf("%s/%d: %w", p.topic, p.partition, kerr.LeaderNotAvailable)
+				d.note(fmt.Errorf("%s/%d: %w", p.topic, p.partition, kerr.LeaderNotAvailable))
 			}
 			return nil
 		}
 	}
 	return fail("send", at, fmt.Errorf("%w: the topic has %d partitions", kerr.UnknownTopicOrPartition, len(t.Partitions)))
+}
+
+// note keeps what went wrong, for the error of a Send whose time runs out; that it did is said anyway.
+func (d *delivery) note(err error) {
+	if d.ctx.Err() == nil {
+		d.reason = err
+	}
 }
 
 // late is the error of a Send whose time is over, with the last thing that went wrong.

@@ -104,17 +104,27 @@ func (l *log) persist(ctx context.Context, op string, offset int64, try func(con
 	if l.closed {
 		return fail(op, l.at(offset), kafka.ErrClosed)
 	}
-	var failing time.Time // since
+	var (
+		failing time.Time // since
+		last    error
+	)
 	for n := 0; ; n++ {
 		err := try(ctx)
 		if err == nil {
 			return nil
 		}
+		if ctx.Err() != nil {
+			if last == nil {
+				return fail(op, l.at(offset), late(ctx, err))
+			}
+			return fail(op, l.at(offset), fmt.Errorf("%w, last answer: %w", context.Cause(ctx), last))
+		}
+		last = err
 		l.leader = -1
 		if n == 0 {
 			failing = time.Now()
 		}
-		if ctx.Err() != nil || !l.mayPass(err) || time.Since(failing) > l.patience {
+		if !l.mayPass(err) || time.Since(failing) > l.patience {
 			var broken *damage
 			if errors.As(err, &broken) {
 				return &kafka.Error{Class: kafka.ClassCorrupt, Op: op, Topic: l.topic, Partition: l.partition, Offset: broken.first, Err: err,
@@ -122,9 +132,7 @@ func (l *log) persist(ctx context.Context, op string, offset int64, try func(con
 			}
 			return fail(op, l.at(offset), err)
 		}
-		if cause := pause(ctx, backoff(n)); cause != nil {
-			return fail(op, l.at(offset), fmt.Errorf("%w, last answer: %w", cause, err))
-		}
+		_ = pause(ctx, backoff(n)) // when ctx ends, the next try says so
 	}
 }
 
