@@ -32,6 +32,8 @@ const (
 //
 // The mutex and the published chunk table are there for a load, which fills shards from several goroutines.
 type arena struct {
+	system func(bytes int) ([]byte, error) // where chunks come from; nil: mapChunk
+
 	chunks atomic.Pointer[[][]byte] // grows only; read without the mutex
 
 	mu     sync.Mutex
@@ -123,7 +125,11 @@ func (a *arena) extend(class uint8) error {
 	if len(table) == maxChunks {
 		return &Error{Kind: KindIO, Err: fmt.Errorf("memory is full at %d bytes mapped: use store: disk", a.mapped)}
 	}
-	chunk, err := unix.Mmap(-1, 0, 1<<chunkClass, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	system := a.system
+	if system == nil {
+		system = mapChunk
+	}
+	chunk, err := system(1 << chunkClass)
 	if err != nil {
 		return &Error{Kind: KindIO, Err: fmt.Errorf("no memory for %d bytes more than the %d mapped: %w: raise the memory limit or use store: disk", 1<<chunkClass, a.mapped, err)}
 	}
@@ -135,6 +141,11 @@ func (a *arena) extend(class uint8) error {
 		a.cut(minBlockBits) // the zero ref stands for no place
 	}
 	return a.extend(class)
+}
+
+// mapChunk takes zeroed memory from the system.
+func mapChunk(bytes int) ([]byte, error) {
+	return unix.Mmap(-1, 0, bytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 }
 
 func (a *arena) table() [][]byte {

@@ -18,6 +18,7 @@ import (
 // state, from 1.
 type lives struct {
 	pairs []*pair
+	where string // in the sweep, for failures
 }
 
 func newLives(t *testing.T, n int) *lives {
@@ -50,18 +51,18 @@ func (l *lives) judge(t *testing.T, fs vfs.FS, floor, top int) []int {
 		if floor == 0 {
 			return nil
 		}
-		t.Fatalf("state %d was published, and the directory is gone: %v", floor, err)
+		t.Fatalf("%s: state %d was published, and the directory is gone: %v", l.where, floor, err)
 	}
 	var found []int
 	for _, e := range all {
 		m := NewMemory(0)
 		info, err := Load(fs, e.Path, m, 1)
 		if err != nil {
-			t.Fatalf("published states up to %d; %v", floor, err)
+			t.Fatalf("%s: published states up to %d; %v", l.where, floor, err)
 		}
 		n := int(info.Begin / 100)
 		if got, want := (Sum{m.Digest(), m.Live()}), (Sum{digestOf(l.pairs[n-1].model), record.Count(len(l.pairs[n-1].model))}); got != want {
-			t.Fatalf("%s holds %v, state %d is %v", e.Path, got, n, want)
+			t.Fatalf("%s: %s holds %v, state %d is %v", l.where, e.Path, got, n, want)
 		}
 		if err := m.Close(); err != nil {
 			t.Fatal(err)
@@ -69,7 +70,7 @@ func (l *lives) judge(t *testing.T, fs vfs.FS, floor, top int) []int {
 		found = append(found, n)
 	}
 	if floor > 0 && (len(found) == 0 || found[0] < floor) || len(found) > 0 && found[0] > top || len(found) > kept+2 {
-		t.Fatalf("states %d are there; the newest must be %d to %d", found, floor, top)
+		t.Fatalf("%s: states %d are there; the newest must be %d to %d", l.where, found, floor, top)
 	}
 	return found
 }
@@ -136,6 +137,7 @@ func TestPowerLoss(t *testing.T) {
 		for _, done := range []bool{false, true} {
 			for seed := range seeds {
 				rng := rand.New(rand.NewPCG(seed, uint64(n)))
+				l.where = fmt.Sprintf("power lost at operation %d, done %v, seed %d (TIDEMARK_SWEEP=%d go test -run TestPowerLoss ./internal/store)", n, done, seed, seed+1)
 				fs := storetest.NewStrict()
 				first := &power{n: n, done: done}
 				floor, tried := l.run(t, fs, first, 1, 3)
@@ -150,11 +152,8 @@ func TestPowerLoss(t *testing.T) {
 				}
 				fs = fs.Crash(chances(seed))
 				l.judge(t, fs, floor, tried)
-				if t.Failed() {
-					t.Fatalf("power lost at operation %d, done %v, seed %d", n, done, seed)
-				}
 				if _, last := l.run(t, fs, &power{n: 1 << 30}, tried+1, 2); len(l.judge(t, fs, last, last)) != kept {
-					t.Fatalf("after two more publications there are not %d checkpoints", kept)
+					t.Fatalf("%s: after two more publications there are not %d checkpoints", l.where, kept)
 				}
 			}
 		}
@@ -227,6 +226,7 @@ func (l *lives) refuse(t *testing.T, n int, errno syscall.Errno, done bool) bool
 		p, err = l.publish(d, 3)
 	}
 	name := fmt.Sprintf("operation %d (%v) refused, done %v", n, what, done)
+	l.where = name
 	if ops < n {
 		if err != nil || p.Kept != nil {
 			t.Fatalf("nothing refused: %v, %v", err, p.Kept)
@@ -296,9 +296,8 @@ func TestFsyncFailsOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 			for seed := range uint64(10) {
-				if l.judge(t, fs.Crash(chances(seed)), acked, state); t.Failed() {
-					t.Fatalf("fsync %d failed, state %d, seed %d", n, state, seed)
-				}
+				l.where = fmt.Sprintf("fsync %d failed, state %d, seed %d", n, state, seed)
+				l.judge(t, fs.Crash(chances(seed)), acked, state)
 			}
 		}
 		if failed == 0 {
@@ -345,4 +344,48 @@ func TestThousandFailures(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.judge(t, fs, 3, 3)
+}
+
+// TestUnreadable lets each operation of a list, a verification and a load fail. The error is one of reading, not of
+// damage, and a store that could not be loaded is empty.
+func TestUnreadable(t *testing.T) {
+	fs, ops, n := storetest.NewStrict(), 0, 0
+	l := newLives(t, 1)
+	l.run(t, fs, &power{n: 1 << 30}, 1, 1)
+	hooked := storetest.Hook(fs, func(_ storetest.Op, do func() error) error {
+		if ops++; ops != n {
+			return do()
+		}
+		return syscall.EIO
+	})
+	m := NewMemory(0)
+	defer m.Close()
+	for what, read := range map[string]func() error{
+		"list": func() error {
+			all, err := List(hooked, "state/job/p3")
+			if err == nil {
+				err = all[0].Err
+			}
+			return err
+		},
+		"verify": func() error { _, err := Verify(hooked, "state/job/p3/"+testFile); return err },
+		"load":   func() error { _, err := Load(hooked, "state/job/p3/"+testFile, m, 2); return err },
+	} {
+		for n = 1; ; n++ {
+			ops = 0
+			err := read()
+			if ops < n {
+				if err != nil || n < 5 {
+					t.Errorf("%s: %v after %d operations", what, err, n-1)
+				}
+				if err := m.Close(); err != nil {
+					t.Error(err)
+				}
+				break
+			}
+			if !errors.Is(err, syscall.EIO) || KindOf(err) != KindIO || m.Live() != 0 || m.Usage().Raw != 0 {
+				t.Errorf("%s: operation %d refused: %v error %v, %d entries", what, n, KindOf(err), err, m.Live())
+			}
+		}
+	}
 }

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io/fs"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -138,8 +138,8 @@ func List(fs vfs.FS, path string) ([]Entry, error) {
 		e := Entry{Path: fs.PathJoin(path, name), Number: numberIn(name)}
 		if e.Number == 0 || name != fileName(e.Number) {
 			e.Number, e.Err = 0, &Error{Kind: KindDamaged, Path: e.Path, Err: errors.New("the name is not one that tidemark gives")}
-		} else {
-			e.Info, e.Err = ReadInfo(fs, e.Path)
+		} else if e.Info, e.Err = ReadInfo(fs, e.Path); errors.Is(e.Err, os.ErrNotExist) {
+			continue // deleted since: a publication may be under way
 		}
 		all = append(all, e)
 	}
@@ -255,10 +255,10 @@ func (d *Dir) removeOld(published string) (removed int, stay error) {
 	return removed, stay
 }
 
-// ioError names what could not be done. A missing file is still fs.ErrNotExist to errors.Is.
+// ioError names what could not be done. A missing file is still os.ErrNotExist to errors.Is.
 func (d *Dir) ioError(path, op string, err error) error {
 	hint := ""
-	if errors.Is(err, fs.ErrPermission) {
+	if errors.Is(err, os.ErrPermission) {
 		hint = ": the user that runs tidemark must own state.dir"
 	}
 	return &Error{Kind: KindIO, Path: path, Err: fmt.Errorf("%s: %w%s", op, err, hint)}

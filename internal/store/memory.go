@@ -23,8 +23,8 @@ const maxPresizedBits = 17
 // The running digest is kept by Put and Delete from the differences they are given. Set and Unset keep none: after
 // them Prove, or a Load into a new store, makes the digest known again.
 //
-// Memory is taken from the system directly. When there is none left, Put, Delete, Set and Unset panic with an *Error:
-// the limit of section 6 (state.max_bytes) stops the task before.
+// Memory is taken from the system directly. When there is none left, Put, Delete, Set and Unset panic with an *Error
+// and the store is good for Close only: the limit of section 6 (state.max_bytes) stops the task before.
 type Memory struct {
 	arena   arena
 	shards  [shardCount]shard

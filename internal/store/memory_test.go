@@ -2,13 +2,16 @@ package store
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"pgregory.net/rapid"
 
 	"github.com/tidemark-streams/tidemark/internal/record"
@@ -338,6 +341,40 @@ func mustPanic(t *testing.T, want string, fn func()) {
 		}
 	}()
 	fn()
+}
+
+// TestNoMemory lets the system run out of memory at each chunk, for changes and for a load. The error says so, and a
+// store that could not be loaded is empty.
+func TestNoMemory(t *testing.T) {
+	full := smallMemory(t, 20_000)
+	fs := vfs.NewMem()
+	path := writeCheckpoint(t, openDir(t, fs, "p3"), full.m, sampleHeader()).Path
+	for chunks := range len(full.m.arena.table()) - 1 {
+		limited := func(p *pair) {
+			left := chunks
+			p.m.arena.system = func(bytes int) ([]byte, error) {
+				if left--; left < 0 {
+					return nil, syscall.ENOMEM
+				}
+				return mapChunk(bytes)
+			}
+		}
+		p := newPair(t, 0)
+		limited(p)
+		mustPanic(t, "no memory for", func() {
+			for k, v := range full.model {
+				p.put(k, v)
+			}
+		})
+		p.close(t)
+		limited(p)
+		if _, err := Load(fs, path, p.m, 2); !errors.Is(err, syscall.ENOMEM) || KindOf(err) != KindIO {
+			t.Errorf("load with %d chunks: %v", chunks, err)
+		}
+		p.model = map[string]string{}
+		p.m.arena.system = nil
+		p.check(t)
+	}
 }
 
 // TestClose empties a store and leaves it usable.

@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"golang.org/x/sys/unix"
@@ -62,6 +63,9 @@ func (w *Writer) write(piece []byte) error {
 func (w *Writer) WriteBlock(slice []byte) error {
 	if w.over != nil || len(slice) == 0 {
 		return w.over
+	}
+	if uint64(len(slice)) > math.MaxUint32 {
+		return w.end(KindCorrupt, fmt.Errorf("slice of %d bytes, a block holds %d: one task holds too much, use more partitions", len(slice), uint32(math.MaxUint32)))
 	}
 	entries := uint32(0)
 	for rest := slice; len(rest) > 0; entries++ {
