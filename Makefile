@@ -6,6 +6,7 @@
 #   bench     benchmarks, with the machine and the Go version in the output
 #   sweep     every pair of crash positions of the step machine, and many triples
 #   realdata  every set of ../shared/data against its truth file, when the data is there
+#   soak      200 kills of a daemon at work, each checked against the oracle
 
 GO      ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
@@ -13,7 +14,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo deve
 # The race detector needs a C compiler. Without one the same tests run without it, and say so.
 RACE := $(if $(shell command -v $$($(GO) env CC)),-race)
 
-.PHONY: build test check bench realdata sweep clean
+.PHONY: build test check bench realdata soak sweep clean
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/tidemark ./cmd/tidemark
@@ -21,7 +22,8 @@ build:
 test: build
 	$(GO) vet ./...
 	@$(if $(RACE),:,echo 'no C compiler: testing without the race detector')
-	$(GO) test $(RACE) -timeout 15m ./...
+	$(GO) test $(RACE) -timeout 15m $$($(GO) list ./... | grep -v /integration)
+	TIDEMARK_BIN=$(CURDIR)/bin/tidemark $(GO) test -v -timeout 15m ./integration
 
 check:
 	$(GO) tool -modfile=tools/go.mod golangci-lint run ./...
@@ -31,7 +33,10 @@ bench:
 	$(GO) test -run '^$$' -bench . -benchmem ./...
 
 realdata: build
-	TIDEMARK_REALDATA=all $(GO) test -v -timeout 60m -run RealData ./...
+	TIDEMARK_BIN=$(CURDIR)/bin/tidemark TIDEMARK_REALDATA=all $(GO) test -v -count 1 -timeout 60m -run RealData ./integration
+
+soak: build
+	TIDEMARK_BIN=$(CURDIR)/bin/tidemark TIDEMARK_KILLS=200 $(GO) test -v -count 1 -timeout 120m -run Kill ./integration
 
 sweep:
 	$(GO) test -v -timeout 60m -run Sweep ./internal/proof -args -sweep.stride 1 -sweep.deep 20000
