@@ -126,7 +126,7 @@ func TestList(t *testing.T) {
 // TestNewerIsNotCounted keeps two checkpoints beside one of a newer format, which stays, and beside a damaged one.
 func TestNewerIsNotCounted(t *testing.T) {
 	fs := vfs.NewMem()
-	d := openDir(t, fs, "p3")
+	openDir(t, fs, "p3")
 	newer := bytes.Clone(readGolden(t))
 	newer[headerLenAt-1] = 2
 	for name, b := range map[string][]byte{"0000000050.checkpoint": newer, "0000000040.checkpoint": newer[:30], "0000000051.checkpoint.tmp": newer} {
@@ -138,7 +138,7 @@ func TestNewerIsNotCounted(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	d = openDir(t, fs, "p3") // sees the numbers
+	d := openDir(t, fs, "p3") // sees the numbers
 	l := newLives(t, 4)
 	for n := 1; n <= 4; n++ {
 		if _, err := l.publish(d, n); err != nil {

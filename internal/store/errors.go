@@ -9,16 +9,16 @@ import (
 type Kind uint8
 
 const (
-	// KindIO: the file system refused an operation. An attempt to write is over, what was there before is untouched;
+	// KindIO means that the file system refused an operation. An attempt to write is over, what was there before is untouched;
 	// a file that could not be read may be in order.
 	KindIO Kind = iota
-	// KindDamaged: the bytes of a checkpoint contradict its checksums or its format. Set the file aside.
+	// KindDamaged means that the bytes of a checkpoint contradict its checksums or its format. Set the file aside.
 	KindDamaged
-	// KindNewer: a newer program wrote the file. It may be in perfect order: leave it where it is.
+	// KindNewer means that a newer program wrote the file. It may be in perfect order: leave it where it is.
 	KindNewer
-	// KindForeign: the checkpoint belongs to another task, topic or cluster. Set the file aside.
+	// KindForeign means that the checkpoint belongs to another task, topic or cluster. Set the file aside.
 	KindForeign
-	// KindCorrupt: the task's memory contradicts itself: what a scan copied is not what the running digest says.
+	// KindCorrupt means that the task's memory contradicts itself: what a scan copied is not what the running digest says.
 	// Nothing was published, and the store is not to be trusted (class Corrupt of I8).
 	KindCorrupt
 )

@@ -147,8 +147,8 @@ func TestScanOrder(t *testing.T) {
 	for i := range 5000 {
 		p.put(fmt.Sprintf("\x01order-%d", i), strings.Repeat("o", 300))
 	}
-	s, last, slices_ := p.m.StartScan(), -1, 0
-	for done := false; !done; slices_++ {
+	s, last, n := p.m.StartScan(), -1, 0
+	for done := false; !done; n++ {
 		var slice []byte
 		slice, done = s.Next(nil)
 		image := map[string]string{}
@@ -166,7 +166,7 @@ func TestScanOrder(t *testing.T) {
 			t.Errorf("slice of %d bytes", len(slice))
 		}
 	}
-	if slices_ < 5 {
-		t.Errorf("only %d slices", slices_)
+	if n < 5 {
+		t.Errorf("only %d slices", n)
 	}
 }

@@ -305,8 +305,7 @@ func (s *shard) releasePages(a *arena, page ref, class uint8) {
 // each calls fn with every live entry until it returns false: key and value adjacent, and the key's length. They point
 // into the arena.
 func (s *shard) each(a *arena, fn func(keyValue []byte, keyLen int) bool) bool {
-	page, class, end := s.page, s.class, s.fill
-	for page != 0 {
+	for page, end := s.page, s.fill; page != 0; {
 		mem := a.block(page, int64(end)*unitBytes)
 		for at := unitBytes; at < len(mem); {
 			head := entry(mem[at:]).head()
@@ -322,8 +321,7 @@ func (s *shard) each(a *arena, fn func(keyValue []byte, keyLen int) bool) bool {
 			at += int(headUnits(head)) * unitBytes
 		}
 		head := binary.LittleEndian.Uint64(mem)
-		page, class = slotRef(head), uint8(head>>refBits)
-		end = 1 << class / unitBytes
+		page, end = slotRef(head), 1<<(head>>refBits)/unitBytes
 	}
 	return true
 }

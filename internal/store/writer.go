@@ -140,7 +140,7 @@ func (w *Writer) Publish(end record.ChangelogPosition, state, delta Sum) (Publis
 // Abort gives the attempt up and removes its file. It does nothing when the attempt is over.
 func (w *Writer) Abort() {
 	if w.over == nil {
-		w.end(KindIO, errAborted)
+		_ = w.end(KindIO, errAborted)
 	}
 }
 

@@ -61,30 +61,37 @@ func (h *hooked) file(op Op, open func() (vfs.File, error)) (file vfs.File, err 
 	return &hookedFile{file, op.Path, h.fn}, nil
 }
 
+// Create is hooked.
 func (h *hooked) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	return h.file(Op{Kind: "create", Path: name}, func() (vfs.File, error) { return h.FS.Create(name, category) })
 }
 
+// Open is hooked.
 func (h *hooked) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
 	return h.file(Op{Kind: "open", Path: name}, func() (vfs.File, error) { return h.FS.Open(name, opts...) })
 }
 
+// OpenDir is hooked.
 func (h *hooked) OpenDir(name string) (vfs.File, error) {
 	return h.file(Op{Kind: "opendir", Path: name}, func() (vfs.File, error) { return h.FS.OpenDir(name) })
 }
 
+// Remove is hooked.
 func (h *hooked) Remove(name string) error {
 	return h.fn(Op{Kind: "remove", Path: name}, func() error { return h.FS.Remove(name) })
 }
 
+// Rename is hooked.
 func (h *hooked) Rename(from, to string) error {
 	return h.fn(Op{Kind: "rename", Path: from, To: to}, func() error { return h.FS.Rename(from, to) })
 }
 
+// MkdirAll is hooked.
 func (h *hooked) MkdirAll(name string, perm os.FileMode) error {
 	return h.fn(Op{Kind: "mkdir", Path: name}, func() error { return h.FS.MkdirAll(name, perm) })
 }
 
+// List is hooked.
 func (h *hooked) List(name string) (names []string, err error) {
 	err = h.fn(Op{Kind: "list", Path: name}, func() (err error) {
 		names, err = h.FS.List(name)
@@ -93,6 +100,7 @@ func (h *hooked) List(name string) (names []string, err error) {
 	return names, err
 }
 
+// Stat is hooked.
 func (h *hooked) Stat(name string) (info vfs.FileInfo, err error) {
 	err = h.fn(Op{Kind: "stat", Path: name}, func() (err error) {
 		info, err = h.FS.Stat(name)
@@ -101,6 +109,7 @@ func (h *hooked) Stat(name string) (info vfs.FileInfo, err error) {
 	return info, err
 }
 
+// Unwrap returns the file system below.
 func (h *hooked) Unwrap() vfs.FS { return h.FS }
 
 type hookedFile struct {
@@ -109,6 +118,7 @@ type hookedFile struct {
 	fn   func(Op, func() error) error
 }
 
+// ReadAt is hooked.
 func (f *hookedFile) ReadAt(b []byte, at int64) (n int, err error) {
 	err = f.fn(Op{Kind: "read", Path: f.path, Size: len(b)}, func() (err error) {
 		n, err = f.File.ReadAt(b, at)
@@ -117,6 +127,7 @@ func (f *hookedFile) ReadAt(b []byte, at int64) (n int, err error) {
 	return n, err
 }
 
+// Write is hooked.
 func (f *hookedFile) Write(b []byte) (n int, err error) {
 	err = f.fn(Op{Kind: "write", Path: f.path, Size: len(b)}, func() (err error) {
 		n, err = f.File.Write(b)
@@ -125,10 +136,12 @@ func (f *hookedFile) Write(b []byte) (n int, err error) {
 	return n, err
 }
 
+// Sync is hooked.
 func (f *hookedFile) Sync() error {
 	return f.fn(Op{Kind: "sync", Path: f.path}, f.File.Sync)
 }
 
+// Close is hooked.
 func (f *hookedFile) Close() error {
 	return f.fn(Op{Kind: "close", Path: f.path}, f.File.Close)
 }

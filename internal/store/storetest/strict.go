@@ -287,17 +287,6 @@ func (s *Strict) PathDir(name string) string { return path.Dir(name) }
 // Unwrap returns nil: there is no file system below.
 func (s *Strict) Unwrap() vfs.FS { return nil }
 
-// Data returns what a reader sees of a file, to be looked at or changed by a test.
-func (s *Strict) Data(name string) ([]byte, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n, err := s.find("read", name)
-	if err != nil {
-		return nil, err
-	}
-	return n.data, nil
-}
-
 var errUnsupported = errors.New("storetest.Strict cannot do this")
 
 // Link is not supported.
@@ -330,14 +319,17 @@ type strictFile struct {
 	at   int
 }
 
+// Close does nothing: whether what was written lasts is decided by Sync.
 func (f *strictFile) Close() error { return nil }
 
+// Read reads from where the last Read ended.
 func (f *strictFile) Read(b []byte) (int, error) {
 	n, err := f.ReadAt(b, int64(f.at))
 	f.at += n
 	return n, err
 }
 
+// ReadAt reads what was written, synced or not.
 func (f *strictFile) ReadAt(b []byte, at int64) (int, error) {
 	f.fs.mu.Lock()
 	defer f.fs.mu.Unlock()
@@ -351,45 +343,71 @@ func (f *strictFile) ReadAt(b []byte, at int64) (int, error) {
 	return n, nil
 }
 
-// Write may change its argument, as any vfs.File may.
+// Write appends to the file and then spoils its argument, as any vfs.File may.
 func (f *strictFile) Write(b []byte) (int, error) {
 	f.fs.mu.Lock()
 	defer f.fs.mu.Unlock()
 	f.n.data = append(f.n.data, b...)
 	for i := range b {
-		b[i] = 0xdb
+		b[i] = 0xdb //nolint:staticcheck // vfs.File allows what io.Writer forbids, and callers must bear it
 	}
 	return len(b), nil
 }
 
-func (f *strictFile) WriteAt([]byte, int64) (int, error)    { return 0, errUnsupported }
-func (f *strictFile) Preallocate(_, _ int64) error          { return nil }
-func (f *strictFile) Sync() error                           { return f.fs.sync(f.n) }
-func (f *strictFile) SyncTo(int64) (fullSync bool, _ error) { return false, nil }
-func (f *strictFile) SyncData() error                       { return f.Sync() }
-func (f *strictFile) Prefetch(int64, int64) error           { return nil }
-func (f *strictFile) Fd() uintptr                           { return vfs.InvalidFd }
-
+// Stat describes the file.
 func (f *strictFile) Stat() (vfs.FileInfo, error) {
 	f.fs.mu.Lock()
 	defer f.fs.mu.Unlock()
 	return &strictInfo{f.name, int64(len(f.n.data)), f.n.dir}, nil
 }
 
-// strictInfo describes a file. There are no times.
+// Sync makes durable what was written, or which names the directory has.
+func (f *strictFile) Sync() error { return f.fs.sync(f.n) }
+
+// SyncData is Sync.
+func (f *strictFile) SyncData() error { return f.Sync() }
+
+// SyncTo promises nothing, as vfs allows.
+func (f *strictFile) SyncTo(int64) (fullSync bool, err error) { return false, nil }
+
+// WriteAt is not supported.
+func (f *strictFile) WriteAt([]byte, int64) (int, error) { return 0, errUnsupported }
+
+// Preallocate does nothing.
+func (f *strictFile) Preallocate(_, _ int64) error { return nil }
+
+// Prefetch does nothing.
+func (f *strictFile) Prefetch(int64, int64) error { return nil }
+
+// Fd tells that there is no descriptor.
+func (f *strictFile) Fd() uintptr { return vfs.InvalidFd }
+
+// strictInfo describes a file. There are no times, owners or devices.
 type strictInfo struct {
 	name string
 	size int64
 	dir  bool
 }
 
-func (i *strictInfo) Name() string           { return i.name }
-func (i *strictInfo) Size() int64            { return i.size }
-func (i *strictInfo) IsDir() bool            { return i.dir }
-func (i *strictInfo) ModTime() time.Time     { return time.Time{} }
-func (i *strictInfo) Sys() any               { return nil }
+// Name is the last part of the path.
+func (i *strictInfo) Name() string { return i.name }
+
+// Size is the number of bytes.
+func (i *strictInfo) Size() int64 { return i.size }
+
+// IsDir tells a directory from a file.
+func (i *strictInfo) IsDir() bool { return i.dir }
+
+// ModTime is zero.
+func (i *strictInfo) ModTime() time.Time { return time.Time{} }
+
+// Sys is nil.
+func (i *strictInfo) Sys() any { return nil }
+
+// DeviceID is zero.
 func (i *strictInfo) DeviceID() vfs.DeviceID { return vfs.DeviceID{} }
 
+// Mode lets the owner do everything.
 func (i *strictInfo) Mode() fs.FileMode {
 	if i.dir {
 		return fs.ModeDir | 0o700
