@@ -18,7 +18,7 @@ import (
 // oracle's. They must agree on accepting, on every field, and the reason of a refusal must be a fault that the oracle
 // sees too. TIDEMARK_SEED replays; TIDEMARK_DOCUMENTS is how many.
 func TestReadersAgree(t *testing.T) {
-	seed, documents := uint64(time.Now().UnixNano()), 20_000
+	seed, documents := uint64(time.Now().UnixNano()), 5_000
 	if n, err := strconv.ParseUint(os.Getenv("TIDEMARK_SEED"), 10, 64); err == nil {
 		seed = n
 	}

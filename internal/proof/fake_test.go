@@ -135,6 +135,7 @@ func stage(t *testing.T, part string) (*Job, *oracle.Reader, *kgo.Client) {
 	address := cluster.ListenAddrs()[0]
 	t.Setenv(partVariable, part)
 	t.Setenv(brokerVariable, address)
+	t.Setenv("GORACE", "atexit_sleep_ms=0") // the race detector makes every child wait a second at its end
 	reader, err := oracle.NewReader(address)
 	if err != nil {
 		t.Fatal(err)

@@ -12,7 +12,7 @@ import (
 func TestFleetHoldsEverything(t *testing.T) {
 	config := FleetConfig(1)
 	fleet, twin := NewFleet(7, 20), NewFleet(7, 20)
-	records := make([]oracle.Record, 20_000)
+	records := make([]oracle.Record, 6_000)
 	for i := range records {
 		line := fleet.Next()
 		if !bytes.Equal(line, twin.Next()) {

@@ -46,7 +46,7 @@ func (k Kills) String() string {
 // The longest time from a start to its kill: at first, and at most after many that came too early.
 const (
 	firstReach = 1500 * time.Millisecond
-	lastReach  = 6 * time.Second
+	lastReach  = 4 * time.Second
 )
 
 // Run kills until there were enough useful kills. It is an error when the feed ends before that, or when the daemon ends
@@ -69,6 +69,9 @@ func (l *KillLoop) Run(ctx context.Context) (kills Kills, err error) {
 			err = os.RemoveAll(l.Job.LocalState())
 		}
 		r := round{number: n, delay: time.Duration(random.Int64N(int64(reach))), untilIdle: random.IntN(3) == 0}
+		if r.untilIdle {
+			r.delay /= 4 // it is soon done
+		}
 		hit, failed := l.strike(ctx, r)
 		if err = errors.Join(err, failed); err != nil {
 			break
@@ -78,8 +81,9 @@ func (l *KillLoop) Run(ctx context.Context) (kills Kills, err error) {
 		case hit.ended:
 			kills.Ended++
 		case hit.committed == 0:
-			kills.Early++
-			reach = min(reach*5/4, lastReach)
+			if kills.Early++; kills.Early > kills.Useful {
+				reach = min(reach*5/4, lastReach)
+			}
 		case hit.waiting <= 0:
 			kills.Idle++
 		default:

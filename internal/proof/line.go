@@ -65,7 +65,8 @@ func ParseLine(text []byte, place string) (Line, error) {
 
 // take moves one of the fixed fields out of the map.
 func (l *Line) take(fields map[string]any, name string) error {
-	v, ok := fields[name]
+	v := fields[name]
+	var ok bool
 	delete(fields, name)
 	switch name {
 	case "agg":

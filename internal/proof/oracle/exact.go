@@ -13,11 +13,11 @@ func exact(x float64) *big.Int {
 	fraction, exponent := math.Frexp(x)         // x = fraction * 2^exponent
 	mantissa := int64(math.Ldexp(fraction, 53)) // whole: 53 bits are all that a double has
 	m := big.NewInt(mantissa)
-	if shift := exponent - 53 + scaleBits; shift >= 0 {
-		return m.Lsh(m, uint(shift))
-	} else {
-		return m.Rsh(m, uint(-shift)) // a subnormal number: the bits shifted out are zero
+	shift := exponent - 53 + scaleBits
+	if shift < 0 { // a subnormal number: the bits shifted out are zero
+		return m.Rsh(m, uint(-shift))
 	}
+	return m.Lsh(m, uint(shift))
 }
 
 // Stats are the exact statistics of a multiset of doubles.
