@@ -144,7 +144,17 @@ type Admin interface {
 	Topics(ctx context.Context, names ...string) (map[string]TopicInfo, error)
 	// Create makes a topic and returns when its leaders are known. A topic that exists already is no error.
 	Create(ctx context.Context, spec TopicSpec) error
+	// OpenTransactions lists the transactions that are open in a partition, by their first offset. The first one holds
+	// the last stable offset. It needs the right to read the topic.
+	OpenTransactions(ctx context.Context, topic string, partition int32) ([]OpenTransaction, error)
 	Close()
+}
+
+// OpenTransaction is a transaction that is open in a partition.
+type OpenTransaction struct {
+	Producer
+	Start         int64 // offset of its first record
+	LastTimestamp int64 // of its newest record, ms; -1 when the broker does not say
 }
 
 // Cluster makes the parts above. It is what the driver is given: kafka/client for real brokers, kafka/kafkatest in

@@ -1,9 +1,11 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -190,6 +192,35 @@ func (a *admin) Create(ctx context.Context, spec kafka.TopicSpec) error {
 		return fail("create topic", at, late(ctx, err))
 	}
 	return a.settle(ctx, at)
+}
+
+// OpenTransactions is described in package kafka.
+func (a *admin) OpenTransactions(ctx context.Context, topic string, partition int32) ([]kafka.OpenTransaction, error) {
+	ctx, cancel := bounded(ctx, requestTimeout, "no answer")
+	defer cancel()
+	of := kmsg.NewDescribeProducersRequestTopic()
+	of.Topic, of.Partitions = topic, []int32{partition}
+	req := kmsg.NewPtrDescribeProducersRequest()
+	req.Topics = append(req.Topics, of)
+	resp, err := req.RequestWith(ctx, a.cl)
+	if err == nil && (len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1) {
+		err = errors.New("the broker's answer is not about the partition named")
+	}
+	if err == nil {
+		err = kerr.ErrorForCode(resp.Topics[0].Partitions[0].ErrorCode)
+	}
+	if err != nil {
+		return nil, fail("describe producers", place{topic, partition, -1}, late(ctx, err))
+	}
+	var open []kafka.OpenTransaction
+	for _, p := range resp.Topics[0].Partitions[0].ActiveProducers {
+		if p.CurrentTxnStartOffset >= 0 {
+			open = append(open, kafka.OpenTransaction{Producer: kafka.Producer{ID: p.ProducerID, Epoch: int16(p.ProducerEpoch)},
+				Start: p.CurrentTxnStartOffset, LastTimestamp: p.LastTimestamp})
+		}
+	}
+	slices.SortFunc(open, func(a, b kafka.OpenTransaction) int { return cmp.Compare(a.Start, b.Start) })
+	return open, nil
 }
 
 // settle asks until the topic has a leader for every partition. Brokers do not tell when; the pause grows.

@@ -39,6 +39,40 @@ var adminTests = map[string]func(*suite){
 		}
 	},
 
+	// Whoever holds the last stable offset can be named (S47).
+	"OpenTransactions": func(s *suite) {
+		admin := must[kafka.Admin](s)(s.Cluster.Admin())
+		defer admin.Close()
+		topic := s.topic(2)
+		if open := must[[]kafka.OpenTransaction](s)(admin.OpenTransactions(s.ctx, topic, 1)); len(open) != 0 {
+			s.Fatalf("nothing was written, open are %+v", open)
+		}
+		var producers []kafka.Producer
+		var writers []kafka.Writer
+		for range 2 {
+			w := must[kafka.Writer](s)(s.Cluster.Writer(s.name("txn")))
+			defer w.Close()
+			producers = append(producers, must[kafka.Producer](s)(w.Fence(s.ctx)))
+			must[[]int64](s)(w.Send(s.ctx, messages(topic, 1, 0, 3)))
+			writers = append(writers, w)
+		}
+		for first := range 3 {
+			open := must[[]kafka.OpenTransaction](s)(admin.OpenTransactions(s.ctx, topic, 1))
+			if len(open) != 2-first {
+				s.Fatalf("%d of 2 are committed, open are %+v", first, open)
+			}
+			for i, o := range open {
+				if at := first + i; o.ID != producers[at].ID || o.Start != int64(3*at) {
+					s.Errorf("%d: open is %+v, want producer %+v from offset %d", first, o, producers[at], 3*at)
+				}
+			}
+			if first < 2 {
+				s.ok(writers[first].Commit(s.ctx))
+			}
+		}
+		s.fails(second(admin.OpenTransactions(s.ctx, s.name("none"), 0)), kafka.ClassTransient)
+	},
+
 	"RefusedTopic": func(s *suite) {
 		if s.AnyTopicName {
 			return
@@ -48,3 +82,5 @@ var adminTests = map[string]func(*suite){
 		s.fails(admin.Create(s.ctx, kafka.TopicSpec{Name: "no spaces allowed", Partitions: 1}), kafka.ClassPermanent)
 	},
 }
+
+func second[T any](_ T, err error) error { return err }

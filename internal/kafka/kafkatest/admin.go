@@ -2,9 +2,11 @@ package kafkatest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/tidemark-streams/tidemark/internal/kafka"
 )
@@ -50,6 +52,22 @@ func (a admin) Create(ctx context.Context, spec kafka.TopicSpec) error {
 		a.c.createLocked(spec.Name, spec.Partitions, max(1, int(spec.ReplicationFactor)), spec.Configs)
 		return nil
 	})
+}
+
+// OpenTransactions implements kafka.Admin. Epochs and times are not kept here.
+func (a admin) OpenTransactions(ctx context.Context, topic string, partition int32) (open []kafka.OpenTransaction, err error) {
+	err = a.c.pass(ctx, Call{Op: OpOpen, Topic: topic, Partition: partition}, func(int) error {
+		p, _, err := a.c.findLocked("open-transactions", topic, partition)
+		if err != nil {
+			return err
+		}
+		for id, t := range p.open {
+			open = append(open, kafka.OpenTransaction{Producer: kafka.Producer{ID: id, Epoch: -1}, Start: t.first, LastTimestamp: -1})
+		}
+		return nil
+	})
+	slices.SortFunc(open, func(a, b kafka.OpenTransaction) int { return cmp.Compare(a.Start, b.Start) })
+	return open, err
 }
 
 // Close implements kafka.Admin.

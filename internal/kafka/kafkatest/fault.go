@@ -26,6 +26,7 @@ const (
 	OpCluster      Op = "cluster"
 	OpTopics       Op = "topics"
 	OpCreate       Op = "create"
+	OpOpen         Op = "open-transactions"
 )
 
 // Call is one operation about to happen.
