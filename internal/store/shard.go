@@ -281,8 +281,8 @@ func (s *shard) compact(a *arena) error {
 		t.set(0, slotTag(slot)<<refBits|uint64(fresh))
 	}
 	s.releasePages(a, page, class)
-	if s.live < 1<<s.bits/4 {
-		return s.resize(a, indexBits(uint64(s.live)*3/2))
+	if fit := indexBits(uint64(s.live) * 5 / 4); fit < s.bits {
+		return s.resize(a, fit)
 	}
 	return nil
 }
