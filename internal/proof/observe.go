@@ -34,6 +34,22 @@ func (j *Job) RunUntilIdle(ctx context.Context, name string) error {
 	return err
 }
 
+// Lag is the number of offsets below the ends of the input that the group does not know as done: what lag tools show.
+func (j *Job) Lag(ctx context.Context, reader *oracle.Reader) (lag int64, err error) {
+	ends, err := reader.Ends(ctx, j.input())
+	if err != nil {
+		return 0, err
+	}
+	done, err := reader.GroupOffsets(ctx, j.group(), j.input(), len(ends))
+	if err != nil {
+		return 0, err
+	}
+	for p, end := range ends {
+		lag += max(0, end-max(0, done[p]))
+	}
+	return lag, nil
+}
+
 // Look reads the topics and the state dump.
 func (j *Job) Look(ctx context.Context, reader *oracle.Reader) (s *Sight, err error) {
 	s = &Sight{}
