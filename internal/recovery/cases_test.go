@@ -117,6 +117,19 @@ func TestS04StaleCheckpointBringsNothingBack(t *testing.T) {
 		r := w.started(rec)
 		w.wantAside(r.Report, path, "delete.retention.ms 600000")
 	})
+	t.Run("though it is larger now", func(t *testing.T) {
+		w := newWorld(t)
+		rec := w.recovery()
+		rec.RetentionMS = 10 * minute
+		r := w.started(rec)
+		w.commit(r, "x=1")
+		path := w.checkpoint(r)
+		w.commit(r, "x=2")
+		w.crash(r)
+		w.Advance(time.Hour)
+		r = w.start()
+		w.wantAside(r.Report, path, "delete.retention.ms 600000")
+	})
 	t.Run("nothing was committed since: usable at any age", func(t *testing.T) {
 		w := newWorld(t)
 		r := w.start()
@@ -325,6 +338,31 @@ func TestS24LogStartMovesUnderTheReplay(t *testing.T) {
 	}
 }
 
+// The same between the question for the offsets and the first fetch.
+func TestS24LogStartMovesUnderTheTailRead(t *testing.T) {
+	w := newWorld(t)
+	r := w.start()
+	w.commit(r, "x=1")
+	w.commit(r, "x=2", "y=1")
+	w.crash(r)
+	for _, step := range []Step{StepIdentify, StepReplay} {
+		moved := false
+		now := Step("")
+		w.at = func(s Step) error { now = s; return nil }
+		w.Inject(func(c kafkatest.Call) kafkatest.Verdict {
+			if c.Op == kafkatest.OpFetch && c.Topic == logTopic && now == step && !moved {
+				moved = true
+				w.DeleteRecords(logTopic, w.partition, w.Offsets(logTopic, w.partition).Start+3)
+			}
+			return kafkatest.Verdict{}
+		})
+		w.crash(w.start())
+		if !moved {
+			t.Fatalf("the log start did not move in %s", step)
+		}
+	}
+}
+
 func TestS26LogStartAndTheStoredPosition(t *testing.T) {
 	for past := range int64(2) {
 		w := newWorld(t)
@@ -437,6 +475,21 @@ func TestS31DamagedCheckpoints(t *testing.T) {
 			})
 		}
 	}
+	t.Run("a wrong one, whole in form: none is trusted", func(t *testing.T) {
+		w := newWorld(t)
+		r := w.start()
+		w.commit(r, "x=1", "y=2")
+		w.checkpoint(r)
+		w.commit(r, "z=3")
+		w.merge(r.Store, "y=damage") // memory goes bad before the file is written
+		path := w.checkpoint(r)
+		w.crash(r)
+		r = w.start()
+		w.wantAside(r.Report, path, "the state is not that of commit 2")
+		if r.Report.From != "full replay" || !strings.Contains(r.Report.Why, "the state is not that of commit 2") {
+			t.Fatalf("report %+v", r.Report)
+		}
+	})
 	t.Run("of another partition", func(t *testing.T) {
 		w := newWorld(t)
 		r := w.start()

@@ -83,6 +83,27 @@ func TestOtherOutputsAreAWarning(t *testing.T) {
 	}
 }
 
+// Results of others in our output partition are no trace of ours.
+func TestResultsOfOthersAreNoTrace(t *testing.T) {
+	w := newWorld(t)
+	for _, o := range []record.Origin{{Job: "another", Partition: w.partition}, {Job: job, Partition: w.partition + 2}} {
+		w.Append(outTopic, w.partition, kafka.Record{Headers: []kafka.Header{{Key: "trace"}, {Key: record.OriginHeader, Value: o.Append(nil)}}})
+	}
+	w.Append(outTopic, w.partition, kafka.Record{Headers: []kafka.Header{{Key: record.OriginHeader, Value: []byte("odd")}}})
+	w.lifeGoesOn("results of others")
+}
+
+// A result far from the end is still found.
+func TestOldResultIsATrace(t *testing.T) {
+	w := newWorld(t)
+	o := record.Origin{Job: job, Partition: w.partition}
+	w.Append(outTopic, w.partition, kafka.Record{Headers: []kafka.Header{{Key: record.OriginHeader, Value: o.Append(nil)}}})
+	w.Append(outTopic, w.partition, make([]kafka.Record, resultOffsets-1)...)
+	w.refused(w.recovery(), kafka.ClassLost, "the result at offset 0", "has lived before")
+	w.Append(outTopic, w.partition, kafka.Record{})
+	w.crash(w.start())
+}
+
 func TestChangelogThatIsNotWhole(t *testing.T) {
 	t.Run("updates without a commit record", func(t *testing.T) {
 		w := newWorld(t)
@@ -159,11 +180,12 @@ func TestBirthAnsweredButNotVisible(t *testing.T) {
 
 // Between the first look and the fence another owner may do anything.
 func TestAnotherOwnerBetweenTheSteps(t *testing.T) {
-	// other runs once before a step of ours.
+	// other runs once before a step of ours; steps of its own are nobody's business.
 	other := func(w *world, at Step, do func()) {
+		done := false
 		w.at = func(s Step) error {
-			if s == at {
-				w.at = nil
+			if s == at && !done {
+				done = true
 				do()
 			}
 			return nil
@@ -172,7 +194,6 @@ func TestAnotherOwnerBetweenTheSteps(t *testing.T) {
 	t.Run("born meanwhile", func(t *testing.T) {
 		w := newWorld(t)
 		other(w, StepFence, func() {
-			w.at = nil
 			r := w.start()
 			w.commit(r, "x=1")
 			w.crash(r)
@@ -184,9 +205,7 @@ func TestAnotherOwnerBetweenTheSteps(t *testing.T) {
 		r := w.start()
 		w.commit(r, "x=1")
 		other(w, StepFence, func() { w.commit(r, "x=2", "y=3") })
-		rec := w.recovery()
-		rec.At = w.at
-		w.crash(w.started(rec))
+		w.crash(w.start())
 	})
 	for _, at := range []Step{StepTail, StepReplay} {
 		t.Run("our fence record replaced before "+string(at), func(t *testing.T) {
@@ -200,18 +219,67 @@ func TestAnotherOwnerBetweenTheSteps(t *testing.T) {
 				w.crash(r)
 				w.Compact(logTopic, w.partition)
 			})
-			rec := w.recovery()
-			rec.At = w.at
-			w.failed(rec, kafka.ClassFenced, "our fence record", "replaced")
+			w.failed(w.recovery(), kafka.ClassFenced, "our fence record", "replaced")
 		})
 	}
+	t.Run("born meanwhile as something else", func(t *testing.T) {
+		w := newWorld(t)
+		other(w, StepFence, func() { w.crash(w.start()) })
+		rec := w.recovery()
+		rec.Aggregations[0].Fingerprint = 8
+		w.failed(rec, kafka.ClassPermanent, "means something else")
+	})
+	t.Run("a trace meanwhile", func(t *testing.T) {
+		w := newWorld(t)
+		other(w, StepFence, func() { w.setGroup(77, 5) })
+		w.failed(w.recovery(), kafka.ClassLost, "has lived before")
+	})
+	for _, at := range []Step{StepTail, StepReplay} {
+		t.Run("our fence record gone before "+string(at), func(t *testing.T) {
+			w := newWorld(t)
+			r := w.start()
+			w.commit(r, "x=1")
+			w.crash(r)
+			other(w, at, func() {
+				end := w.Offsets(logTopic, w.partition).HighWatermark
+				w.Remove(logTopic, w.partition, end-2, end-1) // its marker is there, and nothing behind it
+			})
+			w.failed(w.recovery(), kafka.ClassFenced, "our fence record", "is not there")
+		})
+		t.Run("another fence record in place of ours before "+string(at), func(t *testing.T) {
+			w := newWorld(t)
+			r := w.start()
+			w.commit(r, "x=1")
+			w.crash(r)
+			other(w, at, func() {
+				f := record.Fence{ID: 99, Job: job, Partition: w.partition}
+				w.Overwrite(logTopic, w.partition, w.Offsets(logTopic, w.partition).HighWatermark-2, f.Append(nil))
+			})
+			w.failed(w.recovery(), kafka.ClassFenced, "our fence record", "is not there")
+		})
+	}
+	t.Run("an unborn task whose fence record is gone is not born", func(t *testing.T) {
+		w := newWorld(t)
+		other(w, StepTail, func() { w.Remove(logTopic, w.partition, 0, 1) })
+		w.failed(w.recovery(), kafka.ClassFenced, "our fence record")
+		if n := w.Calls(kafkatest.OpCommit); n != 1 {
+			t.Fatalf("%d commits, want that of the fence record alone", n)
+		}
+	})
+	t.Run("the last commit record gone before the replay", func(t *testing.T) {
+		w := newWorld(t)
+		r := w.start()
+		w.commit(r, "x=1")
+		w.commit(r, "x=1")
+		w.crash(r)
+		other(w, StepReplay, func() { w.Remove(logTopic, w.partition, int64(r.Position)-1, int64(r.Position)) })
+		w.failed(w.recovery(), kafka.ClassPermanent, "the replay ends with commit 1", "the tail read found commit 2")
+	})
 	t.Run("fenced before the fence record", func(t *testing.T) {
 		w := newWorld(t)
 		w.crash(w.start())
 		other(w, StepFenceSend, func() { w.fenced(TransactionalID(logTopic, w.partition)) })
-		rec := w.recovery()
-		rec.At = w.at
-		w.failed(rec, kafka.ClassFenced, "PRODUCER_EPOCH")
+		w.failed(w.recovery(), kafka.ClassFenced, "PRODUCER_EPOCH")
 	})
 }
 
@@ -287,10 +355,20 @@ func TestTailBehindALargeAbortedCommit(t *testing.T) {
 		}
 		w.crash(r)
 		w.AbortTransaction(TransactionalID(logTopic, w.partition))
-		fetches := w.Calls(kafkatest.OpFetch)
+		step, fetches, at := Step(""), 0, int64(r.Position)-1
+		w.at = func(s Step) error { step = s; return nil }
+		w.Inject(func(c kafkatest.Call) kafkatest.Verdict {
+			if c.Op == kafkatest.OpFetch && c.Topic == logTopic && step != StepReplay {
+				fetches++
+				if step == StepTail && c.Position <= at {
+					t.Errorf("the second tail read begins at %d, the first one found the commit record at %d", c.Position, at)
+				}
+			}
+			return kafkatest.Verdict{}
+		})
 		w.crash(w.start())
-		if n := w.Calls(kafkatest.OpFetch) - fetches; n > 12 {
-			t.Fatalf("%d aborted records: %d fetches", aborted, n)
+		if fetches > 10 {
+			t.Fatalf("%d aborted records: %d fetches of the changelog", aborted, fetches)
 		}
 	}
 }

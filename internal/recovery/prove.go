@@ -55,12 +55,9 @@ func (s *sequence) proveInput(ctx context.Context) error {
 		return nil
 	}
 	s.report.Anchor = "unproved"
-	if c.Anchor.Offset < o.Start {
-		return nil
-	}
 	f, err := log.Fetch(ctx, c.Anchor.Offset, 1, fetchWait)
-	if kafka.ClassOf(err) == kafka.ClassLost && err != nil {
-		return nil // the log start has moved meanwhile: not retained any more
+	if kafka.ClassOf(err) == kafka.ClassLost {
+		return nil // below the log start: not retained any more
 	}
 	if err != nil || len(f.Records) == 0 || f.Records[0].Offset != c.Anchor.Offset {
 		return err

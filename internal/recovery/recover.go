@@ -224,6 +224,7 @@ func (s *sequence) abandon() {
 	s.closeStore()
 }
 
+// closeStore drops the store in use, unless it is the live base.
 func (s *sequence) closeStore() {
 	if s.store != nil && (s.Live == nil || s.store != s.Live.Store) {
 		if err := s.store.Close(); err != nil {

@@ -164,10 +164,7 @@ func (s *sequence) sameEnd(p *replayer) error {
 // giveUp decides what a failed attempt leaves to try; it returns the error that ends the recovery, nil to plan again.
 func (s *sequence) giveUp(ctx context.Context, failed error, round int) error {
 	used := s.source
-	if used == nil || !used.live {
-		s.closeStore()
-	}
-	s.store = nil
+	s.closeStore()
 	var bad *badImageError
 	var deleted *deletedError
 	switch {
