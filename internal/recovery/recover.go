@@ -336,7 +336,7 @@ func (s *sequence) waitForStable(_ int64, o kafka.Offsets) error {
 func (s *sequence) progress(p *replayer, from, waiting int64) {
 	if s.Progress != nil {
 		s.Progress(Progress{Step: s.current, Done: p.reached - from, Total: p.fenceAt + 1 - from, Records: p.records, Bytes: p.bytes,
-			Elapsed: s.Now() - s.began, Waiting: waiting})
+			Used: s.store.Usage().Used, Elapsed: s.Now() - s.began, Waiting: waiting})
 	}
 }
 

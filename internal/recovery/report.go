@@ -59,6 +59,7 @@ type Progress struct {
 	Total   int64
 	Records record.Count
 	Bytes   record.Bytes
+	Used    record.Bytes  // memory that the state takes so far
 	Elapsed time.Duration // since the step began
 	// Waiting is the last stable offset while an open transaction of another producer holds the reader back, else -1.
 	Waiting int64

@@ -66,7 +66,7 @@ func TestProgressReachesItsTotal(t *testing.T) {
 	}
 	got := w.started(rec)
 	last := seen[len(seen)-1]
-	if len(seen) < 3 || last.Done != last.Total || last.Records != got.Report.Records || last.Bytes != got.Report.Bytes || last.Bytes == 0 {
+	if len(seen) < 3 || last.Done != last.Total || last.Records != got.Report.Records || last.Bytes != got.Report.Bytes || last.Bytes == 0 || last.Used == 0 {
 		t.Fatalf("%d calls, last %+v, report %+v", len(seen), last, got.Report)
 	}
 	for i := 1; i < len(seen); i++ {
