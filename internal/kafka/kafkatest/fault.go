@@ -172,6 +172,6 @@ func fail(class kafka.Class, op, topic string, partition int32, offset int64, er
 func outOfRange(op, topic string, partition int32, position int64, o kafka.Offsets) error {
 	return &kafka.Error{
 		Class: kafka.ClassLost, Op: op, Topic: topic, Partition: partition, Offset: position,
-		Err: fmt.Errorf("OFFSET_OUT_OF_RANGE: the log holds [%d, %d)", o.Start, o.HighWatermark),
+		Err: fmt.Errorf("OFFSET_OUT_OF_RANGE: position %d is outside the log's [%d, %d)", position, o.Start, o.HighWatermark),
 	}
 }

@@ -305,7 +305,7 @@ func TestTooLargeMessageIsPermanent(t *testing.T) {
 	r.SetConfig("t", "max.message.bytes", "100")
 	_, err := r.fenced("a").Send(context.Background(), messages("x="+strings.Repeat("v", 200)))
 	wantClass(t, err, kafka.ClassPermanent)
-	if !strings.Contains(err.Error(), "217") || !strings.Contains(err.Error(), "100") {
+	if !strings.Contains(err.Error(), "201") || !strings.Contains(err.Error(), "100") {
 		t.Fatalf("error %q does not name both sizes", err)
 	}
 }

@@ -214,7 +214,7 @@ func (w *writer) Send(ctx context.Context, messages []kafka.Message) ([]int64, e
 		w.spent = err
 		return nil, err
 	}
-	w.open = true
+	w.open = w.open || len(messages) > 0
 	return w.offsets, nil
 }
 
@@ -229,10 +229,13 @@ func (w *writer) append(p *producer, m kafka.Message) error {
 		return fail(kafka.ClassLost, "send", m.Topic, m.Partition, -1, fmt.Errorf("%w: had %v, is %v", errTopicID, known, id))
 	}
 	w.topics[m.Topic] = id
-	size, limit := int64(overhead+len(m.Key)+len(m.Value)), c.topics[m.Topic].intConfig("max.message.bytes")
-	if size > limit {
-		return fail(kafka.ClassPermanent, "send", m.Topic, m.Partition, -1,
-			fmt.Errorf("MESSAGE_TOO_LARGE: %d bytes, the topic takes %d", size, limit))
+	size := len(m.Key) + len(m.Value)
+	for _, h := range m.Headers {
+		size += len(h.Key) + len(h.Value)
+	}
+	if limit := c.topics[m.Topic].intConfig("max.message.bytes"); int64(size+overhead) > limit {
+		return &kafka.Error{Class: kafka.ClassPermanent, Op: "send", Topic: m.Topic, Partition: m.Partition, Offset: -1, Size: size,
+			Err: fmt.Errorf("MESSAGE_TOO_LARGE: the topic takes batches of %d bytes", limit)}
 	}
 	r := kafka.Record{Timestamp: c.tickLocked(), Key: bytes.Clone(m.Key), Value: bytes.Clone(m.Value)}
 	for _, h := range m.Headers {
