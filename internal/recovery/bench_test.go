@@ -36,7 +36,7 @@ const (
 )
 
 // newCanned makes a changelog of updates of 29-byte keys and 29-byte values, in commits of 20,000, in fetches of 8 MiB.
-func newCanned() (c *canned, fenceAt int64) {
+func newCanned() (c *canned, end int64) {
 	random := rand.New(rand.NewPCG(1, 2))
 	c = &canned{starts: map[int64]int{}}
 	var f kafka.Fetched
@@ -56,7 +56,6 @@ func newCanned() (c *canned, fenceAt int64) {
 		}
 	}
 	birth := record.Commit{Birth: 1, Fence: benchFence, Anchor: record.Anchor{Offset: -1}, SetterOffset: -1}
-	fence := record.Fence{ID: benchFence, Job: job}
 	arena := make([]byte, 0, benchRecords*64)
 	updates := 0
 	for n := range benchRecords {
@@ -77,21 +76,22 @@ func newCanned() (c *canned, fenceAt int64) {
 		add(key, arena[at:len(arena):len(arena)])
 		updates++
 	}
-	fenceAt = offset
-	add(record.FenceKey, fence.Append(nil))
+	end = offset
+	birth.Records = record.Count(updates)
+	add(record.CommitKey, birth.Append(nil))
 	flush()
 	for i := range c.fetches {
 		c.fetches[i].Offsets = kafka.Offsets{Stable: offset, HighWatermark: offset}
 	}
-	return c, fenceAt
+	return c, end
 }
 
 // BenchmarkReplay replays a million updates of 0.8 million keys; ns/op is per record.
 func BenchmarkReplay(b *testing.B) {
-	c, fenceAt := newCanned()
+	c, end := newCanned()
 	log := &changelog{log: c, topic: logTopic}
 	replay := func(b *testing.B, to applier) {
-		p := &replayer{ledger: newLedger(log, 0, nil), to: to, fenceAt: fenceAt, fenceID: benchFence}
+		p := &replayer{ledger: newLedger(log, 0, nil), to: to, end: end}
 		if err := p.run(context.Background(), func(kafka.Offsets) {}); err != nil {
 			b.Fatal(err)
 		}

@@ -193,6 +193,10 @@ func (s *sequence) judge(ctx context.Context, t *tail, start int64, settled bool
 // judgeBorn checks that a born task's changelog is that of this configuration, and that nothing committed is gone (I6).
 func (s *sequence) judgeBorn(ctx context.Context, t *tail, settled bool) error {
 	c := t.commit
+	if t.updateAt > t.commitAt {
+		return s.fail(kafka.ClassPermanent, "identify", t.updateAt, "find out who writes to the changelog, then tidemark reseal",
+			"there is an update behind the last commit record at offset %d: it is not ours", t.commitAt)
+	}
 	if c.SourceHash != s.Identity.SourceHash() {
 		return s.fail(kafka.ClassLost, "identify", t.commitAt, "point the job at what its state belongs to, or tidemark adopt-cluster",
 			"the state belongs to something else: %s", s.otherSource(ctx, t))

@@ -116,6 +116,21 @@ func TestChangelogThatIsNotWhole(t *testing.T) {
 		w.DeleteRecords(logTopic, w.partition, 1)
 		w.refused(w.recovery(), kafka.ClassLost, "log starts at offset 1, not 0")
 	})
+	t.Run("an update behind the last commit record", func(t *testing.T) {
+		for _, at := range []Step{StepIdentify, StepFence} {
+			w := newWorld(t)
+			r := w.start()
+			w.commit(r, "x=1")
+			w.crash(r)
+			w.at = func(s Step) error {
+				if s == at {
+					w.Append(logTopic, w.partition, kafka.Record{Key: entryKey("x"), Value: []byte("9")})
+				}
+				return nil
+			}
+			w.failed(w.recovery(), kafka.ClassPermanent, "an update behind the last commit record", "it is not ours")
+		}
+	})
 	t.Run("another digest", func(t *testing.T) {
 		w := newWorld(t)
 		r := w.start()
@@ -219,7 +234,7 @@ func TestAnotherOwnerBetweenTheSteps(t *testing.T) {
 				w.crash(r)
 				w.Compact(logTopic, w.partition)
 			})
-			w.failed(w.recovery(), kafka.ClassFenced, "our fence record", "replaced")
+			w.failed(w.recovery(), kafka.ClassFenced, "is not there: a newer owner's has replaced it")
 		})
 	}
 	t.Run("born meanwhile as something else", func(t *testing.T) {
@@ -234,30 +249,28 @@ func TestAnotherOwnerBetweenTheSteps(t *testing.T) {
 		other(w, StepFence, func() { w.setGroup(77, 5) })
 		w.failed(w.recovery(), kafka.ClassLost, "has lived before")
 	})
-	for _, at := range []Step{StepTail, StepReplay} {
-		t.Run("our fence record gone before "+string(at), func(t *testing.T) {
-			w := newWorld(t)
-			r := w.start()
-			w.commit(r, "x=1")
-			w.crash(r)
-			other(w, at, func() {
-				end := w.Offsets(logTopic, w.partition).HighWatermark
-				w.Remove(logTopic, w.partition, end-2, end-1) // its marker is there, and nothing behind it
-			})
-			w.failed(w.recovery(), kafka.ClassFenced, "our fence record", "is not there")
+	t.Run("our fence record gone", func(t *testing.T) {
+		w := newWorld(t)
+		r := w.start()
+		w.commit(r, "x=1")
+		w.crash(r)
+		other(w, StepTail, func() {
+			end := w.Offsets(logTopic, w.partition).HighWatermark
+			w.Remove(logTopic, w.partition, end-2, end-1) // its marker is there, and nothing behind it
 		})
-		t.Run("another fence record in place of ours before "+string(at), func(t *testing.T) {
-			w := newWorld(t)
-			r := w.start()
-			w.commit(r, "x=1")
-			w.crash(r)
-			other(w, at, func() {
-				f := record.Fence{ID: 99, Job: job, Partition: w.partition}
-				w.Overwrite(logTopic, w.partition, w.Offsets(logTopic, w.partition).HighWatermark-2, f.Append(nil))
-			})
-			w.failed(w.recovery(), kafka.ClassFenced, "our fence record", "is not there")
+		w.failed(w.recovery(), kafka.ClassFenced, "our fence record", "is not there")
+	})
+	t.Run("another fence record in place of ours", func(t *testing.T) {
+		w := newWorld(t)
+		r := w.start()
+		w.commit(r, "x=1")
+		w.crash(r)
+		other(w, StepTail, func() {
+			f := record.Fence{ID: 99, Job: job, Partition: w.partition}
+			w.Overwrite(logTopic, w.partition, w.Offsets(logTopic, w.partition).HighWatermark-2, f.Append(nil))
 		})
-	}
+		w.failed(w.recovery(), kafka.ClassFenced, "our fence record", "is not there")
+	})
 	t.Run("an unborn task whose fence record is gone is not born", func(t *testing.T) {
 		w := newWorld(t)
 		other(w, StepTail, func() { w.Remove(logTopic, w.partition, 0, 1) })
@@ -273,7 +286,22 @@ func TestAnotherOwnerBetweenTheSteps(t *testing.T) {
 		w.commit(r, "x=1")
 		w.crash(r)
 		other(w, StepReplay, func() { w.Remove(logTopic, w.partition, int64(r.Position)-1, int64(r.Position)) })
-		w.failed(w.recovery(), kafka.ClassPermanent, "the replay ends with commit 1", "the tail read found commit 2")
+		w.failed(w.recovery(), kafka.ClassFenced, "the last commit record", "is not there")
+	})
+	t.Run("the last commit record changed before the replay", func(t *testing.T) {
+		w := newWorld(t)
+		r := w.start()
+		w.commit(r, "x=1")
+		first := int64(r.Position)
+		w.commit(r, "x=1")
+		w.crash(r)
+		other(w, StepReplay, func() {
+			c := w.last.Clone()
+			c.Number = 5
+			w.Remove(logTopic, w.partition, first-2, first+1) // a hole, so that the numbers may jump
+			w.Overwrite(logTopic, w.partition, int64(r.Position)-1, c.Append(nil))
+		})
+		w.failed(w.recovery(), kafka.ClassPermanent, "the replay ends with commit 5", "the tail read found commit 2")
 	})
 	t.Run("fenced before the fence record", func(t *testing.T) {
 		w := newWorld(t)

@@ -49,6 +49,8 @@ type Recovery struct {
 	Progress func(Progress)       // may be nil
 	// Partial is given what an interrupted replay leaves, before it is thrown away; may be nil.
 	Partial func(Partial)
+
+	report Report
 }
 
 // Live is the committed base of a task after an unknown outcome (I8): fold of all below Position, which may hold later
@@ -94,12 +96,21 @@ func (r *Recovery) Run(ctx context.Context) (*Recovered, error) {
 		return nil, err
 	}
 	defer s.log.Close()
-	if err = s.run(ctx); err != nil {
-		s.abandon()
+	recovered := false
+	defer func() {
+		if !recovered { // an error, or a panic of a store that gets no memory
+			s.abandon()
+		}
+	}()
+	if err := s.run(ctx); err != nil {
 		return nil, err
 	}
+	recovered = true
 	return s.result(), nil
 }
+
+// Report says what Run did, also after an error; it is there when Run has returned.
+func (r *Recovery) Report() Report { return r.report }
 
 // run is the order of section 5. Nothing before the fence writes; nothing after it is believed that was read before.
 func (s *sequence) run(ctx context.Context) error {
@@ -184,7 +195,6 @@ func (s *sequence) steps(ctx context.Context, steps ...step) error {
 type sequence struct {
 	*Recovery
 	changelog
-	report  Report
 	current Step
 	began   time.Duration
 
@@ -210,7 +220,8 @@ func (r *Recovery) begin() (*sequence, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &sequence{Recovery: r, report: Report{Partition: r.Partition}}
+	r.report.Partition = r.Partition
+	s := &sequence{Recovery: r}
 	s.changelog = changelog{log: log, topic: r.Identity.Changelog.Name, partition: r.Partition}
 	s.end = end{job: r.Job, partition: r.Partition, identity: &r.Identity, retentionMS: r.RetentionMS}
 	return s, nil
@@ -335,7 +346,7 @@ func (s *sequence) waitForStable(_ int64, o kafka.Offsets) error {
 
 func (s *sequence) progress(p *replayer, from, waiting int64) {
 	if s.Progress != nil {
-		s.Progress(Progress{Step: s.current, Done: p.reached - from, Total: p.fenceAt + 1 - from, Records: p.records, Bytes: p.bytes,
+		s.Progress(Progress{Step: s.current, Done: p.reached - from, Total: max(p.end+1, from) - from, Records: p.records, Bytes: p.bytes,
 			Used: s.store.Usage().Used, Elapsed: s.Now() - s.began, Waiting: waiting})
 	}
 }

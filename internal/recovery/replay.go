@@ -2,7 +2,6 @@ package recovery
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/tidemark-streams/tidemark/internal/kafka"
@@ -85,14 +84,14 @@ func notNil(value []byte) []byte {
 	return value
 }
 
-// replayer is one replay from a position to the fence record at F.
+// replayer is one replay from a position to the last commit record. What lies between that and our fence record has been
+// walked by the tail read already: aborted runs, markers and fence records, nothing that belongs to the state.
 type replayer struct {
 	*ledger
 	to      applier
-	fenceAt int64
-	fenceID record.FenceID
+	end     int64 // offset of the last commit record
 	reached int64 // every record below it has been applied
-	done    bool  // our fence record was delivered
+	done    bool  // the record at end was delivered, or there is nothing to read
 	records record.Count
 	bytes   record.Bytes
 	hashes  [touchAhead]uint64 // of the next records
@@ -103,8 +102,11 @@ type replayer struct {
 // are most of its cost, and those of different records can wait side by side.
 const touchAhead = 32
 
-// run reads until our own fence record is delivered; each is called after every fetch.
+// run reads until the last commit record is delivered; each is called after every fetch.
 func (p *replayer) run(ctx context.Context, each func(kafka.Offsets)) error {
+	if p.done = p.reached > p.end; p.done {
+		return nil
+	}
 	ahead := kafka.NewReadAhead(p.c.log, p.reached, replayBytes, fetchWait)
 	defer ahead.Stop()
 	for !p.done {
@@ -151,26 +153,30 @@ func (p *replayer) take(f kafka.Fetched) error {
 			if err := p.c.inOrder(r, p.reached, f.Stable); err != nil {
 				return err
 			}
-			if r.Offset > p.fenceAt {
+			if r.Offset > p.end {
 				return p.superseded(r.Offset)
 			}
-			if err := p.apply(r, p.hashes[i]); err != nil || p.done {
+			if err := p.apply(r, p.hashes[i]); err != nil {
 				return err
 			}
 			p.reached = r.Offset + 1
+			if p.done = r.Offset == p.end; p.done {
+				return nil
+			}
 		}
 	}
-	if f.Next > p.fenceAt {
+	if f.Next > p.end {
 		return p.superseded(f.Next)
 	}
 	p.reached = f.Next
 	return nil
 }
 
-var errSuperseded = errors.New("our fence record was replaced by a newer owner's")
-
+// superseded says that the last commit record is not where the tail read found it: it was compacted away under that of a
+// newer owner.
 func (p *replayer) superseded(at int64) error {
-	return p.c.fail(kafka.ClassFenced, "replay", at, "", "%w: it was acknowledged at offset %d and is not there", errSuperseded, p.fenceAt)
+	return p.c.fail(kafka.ClassFenced, "replay", at, "",
+		"the last commit record, delivered at offset %d before, is not there: a newer owner's has replaced it", p.end)
 }
 
 // apply takes one record: updates overwrite, tombstones delete, commit and fence records are checked.
@@ -185,16 +191,7 @@ func (p *replayer) apply(r *kafka.Record, hash uint64) error {
 	case ok && kind == record.KindCommit:
 		return p.passCommit(r)
 	case ok && kind == record.KindFence:
-		if err := p.passFence(r); err != nil {
-			return err
-		}
-		if p.done = r.Offset == p.fenceAt; p.done {
-			p.reached = r.Offset + 1
-			if p.fence != p.fenceID {
-				return p.superseded(r.Offset)
-			}
-		}
-		return nil
+		return p.passFence(r)
 	}
 	return p.c.unknownKind(r)
 }

@@ -110,7 +110,7 @@ type badImageError struct{ err error }
 func (e *badImageError) Error() string { return e.err.Error() }
 func (e *badImageError) Unwrap() error { return e.err }
 
-// replay goes from the image's position to F.
+// replay goes from the image's position to the last commit record; from there to F there is nothing for the state.
 func (s *sequence) replay(ctx context.Context) error {
 	from, commit := s.end.start, (*record.Commit)(nil)
 	var to applier = bulk{s.store}
@@ -120,7 +120,7 @@ func (s *sequence) replay(ctx context.Context) error {
 			to = &onto{Live: s.Live}
 		}
 	}
-	p := &replayer{ledger: newLedger(&s.changelog, from, commit), to: to, fenceAt: s.end.fenceAt, fenceID: s.written.ID, reached: from}
+	p := &replayer{ledger: newLedger(&s.changelog, from, commit), to: to, end: s.end.lastAt, reached: from}
 	err := p.run(ctx, func(o kafka.Offsets) {
 		waiting := int64(-1)
 		if p.reached >= o.Stable && !p.done {
@@ -136,7 +136,7 @@ func (s *sequence) replay(ctx context.Context) error {
 	case ctx.Err() != nil && (s.source == nil || !s.source.live) && s.Partial != nil:
 		s.Partial(s.partial(p))
 	}
-	s.position = record.ChangelogPosition(p.reached)
+	s.position = record.ChangelogPosition(s.end.fenceAt + 1)
 	return err
 }
 

@@ -137,7 +137,7 @@ func (c *changelog) readWindow(ctx context.Context, low, high int64, t *tail) er
 		case kind == record.KindFence:
 			fence = *r
 		default:
-			t.updateAt = r.Offset
+			t.updateAt = max(t.updateAt, r.Offset)
 		}
 		return nil
 	})
