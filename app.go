@@ -5,18 +5,21 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tidemark-streams/tidemark/internal/kafka"
+	"github.com/tidemark-streams/tidemark/internal/status"
 )
 
 // The timeouts of section 5, in the order in which they must grow.
 const (
 	heartbeat = 500 * time.Millisecond
 	session   = 6 * time.Second
-	watchdog  = 20 * time.Second // an effect that is not answered by then is given up
+	watchdog  = status.Watchdog // an effect that is not answered by then is given up
 
 	firstBackoff = 100 * time.Millisecond
 	maxBackoff   = 30 * time.Second
@@ -40,11 +43,18 @@ type App struct {
 	topics  *topics
 	offsets *offsetSetter
 	joinMS  float64 // from the start of Run to the first assignment
+	started time.Time
+	limit   maxState
+	used    atomic.Int64                // bytes of the states of all tasks
+	waiting atomic.Pointer[status.Wait] // what the process as a whole waits for
+	totals  totals
+	rates   rates
 
 	mu      sync.Mutex
 	runners map[int32]*runner
-	ended   chan ended // runners that are gone
-	idle    chan int32 // partitions that have nothing left to do
+	boards  map[int32]*board // of the runners, and of tasks that have stopped with an error
+	ended   chan ended       // runners that are gone
+	idle    chan int32       // partitions that have nothing left to do
 	targets map[int32]int64
 	loading chan struct{} // bounds parallel recoveries (I13)
 }
@@ -67,8 +77,8 @@ func New(options Options) (*App, error) {
 		options.StateDir == "" || options.Processor == nil || options.Cluster == nil {
 		return nil, errors.New("job, input, changelog, dead letter topic, state directory, processor and cluster must be given")
 	}
-	return &App{options: options, log: options.Log, runners: map[int32]*runner{}, ended: make(chan ended), idle: make(chan int32),
-		loading: make(chan struct{}, maxLoads)}, nil
+	return &App{options: options, log: options.Log, runners: map[int32]*runner{}, boards: map[int32]*board{}, ended: make(chan ended),
+		idle: make(chan int32), loading: make(chan struct{}, maxLoads)}, nil
 }
 
 // recordBudget is how many full commits' worth of records all tasks of an instance may have under way together: many busy
@@ -105,6 +115,15 @@ func (a *App) Run(ctx context.Context) (err error) {
 	for _, note := range notes {
 		a.log.Warn(note)
 	}
+	a.started, a.limit = time.Now(), stateLimit(&a.options)
+	a.await(status.ForBroker, "a broker to answer")
+	if a.options.Listen != "" {
+		page, err := a.serve()
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, page.close()) }()
+	}
 	if a.admin, err = a.options.Cluster.Admin(); err != nil {
 		return err
 	}
@@ -121,6 +140,7 @@ func (a *App) Run(ctx context.Context) (err error) {
 		return err
 	}
 	a.offsets = startOffsetSetter(a.group, a.log)
+	defer a.watch()()
 	err = a.supervise(ctx)
 	a.offsets.close()
 	a.quit()
@@ -145,11 +165,14 @@ func (a *App) firstContact(ctx context.Context) error {
 			if a.options.UntilIdle {
 				return &kafka.Error{Class: kafka.ClassPermanent, Op: "start", Offset: -1, Err: err}
 			}
+			a.await(status.ForInputTopic, "topic "+missing.topic+" to be made")
 			a.log.Warn("waiting for the input topic", "topic", missing.topic)
 		case kafka.ClassOf(err) != kafka.ClassTransient:
 			return err
 		case time.Since(started) > firstContact:
 			return fmt.Errorf("%w within %s: %w", ErrUnreachable, firstContact, err)
+		default:
+			a.await(status.ForBroker, "the brokers: "+err.Error())
 		}
 		if !wait(ctx, pause) {
 			return nil
@@ -196,6 +219,7 @@ func (a *App) join() (err error) {
 func (a *App) supervise(ctx context.Context) error {
 	idle := newIdleness(a)
 	joining := now()
+	a.await(status.ForGroup, "the group to give this process its partitions")
 	var failed error
 	for {
 		select {
@@ -209,6 +233,7 @@ func (a *App) supervise(ctx context.Context) error {
 				a.joinMS = milliseconds(now() - joining)
 			}
 			a.assign(ctx, assigned)
+			a.waiting.Store(nil)
 			idle.assigned(assigned)
 		case p := <-a.idle:
 			idle.own(p)
@@ -245,6 +270,7 @@ func (a *App) assign(ctx context.Context, partitions []int32) {
 			r.again = false
 		}
 	}
+	maps.DeleteFunc(a.boards, func(p int32, _ *board) bool { return !wanted[p] && a.runners[p] == nil })
 	for _, p := range partitions {
 		if r := a.runners[p]; r == nil {
 			a.start(ctx, p)
@@ -257,7 +283,7 @@ func (a *App) assign(ctx context.Context, partitions []int32) {
 
 func (a *App) start(ctx context.Context, partition int32) {
 	r := newRunner(a, partition)
-	a.runners[partition] = r
+	a.runners[partition], a.boards[partition] = r, r.board
 	go func() {
 		err := r.run(context.WithoutCancel(ctx))
 		a.ended <- ended{partition, err}
@@ -270,6 +296,9 @@ func (a *App) forget(e ended) {
 	defer a.mu.Unlock()
 	r := a.runners[e.partition]
 	delete(a.runners, e.partition)
+	if e.err == nil {
+		delete(a.boards, e.partition) // one that stopped with an error is shown until the group gives it away
+	}
 	a.emit(Event{Partition: e.partition, Kind: EventClosed, Err: e.err})
 	if r != nil && r.again && e.err == nil {
 		a.start(context.Background(), e.partition)

@@ -4,12 +4,14 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
+	"fmt"
 	"os"
 	"time"
 
 	"github.com/tidemark-streams/tidemark/internal/kafka"
 	"github.com/tidemark-streams/tidemark/internal/record"
 	"github.com/tidemark-streams/tidemark/internal/recovery"
+	"github.com/tidemark-streams/tidemark/internal/status"
 	"github.com/tidemark-streams/tidemark/internal/store"
 	"github.com/tidemark-streams/tidemark/internal/task"
 )
@@ -35,6 +37,7 @@ func (r *runner) release() {
 	if r.held == nil {
 		return
 	}
+	r.board.use(store.Usage{})
 	if err := r.held.store.Close(); err != nil {
 		r.log.Warn("memory of the state not given back", "error", err)
 	}
@@ -44,25 +47,30 @@ func (r *runner) release() {
 // recover runs the one recovery path and makes a life out of what it proved.
 func (r *runner) recover(ctx context.Context) (*life, error) {
 	started := now()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	go func() { // a recovery is interrupted by any stop
 		select {
 		case <-r.stopped:
-			cancel()
+			cancel(nil)
 		case <-ctx.Done():
 		}
 	}()
+	r.board.recovering()
 	r.app.emit(Event{Partition: r.partition, Kind: EventRecovering})
 	proc, err := r.processor()
 	if err != nil {
 		return nil, err
 	}
+	r.app.totals.know(proc.Aggregations())
 	r.openDir()
-	turn := &turn{free: r.app.loading}
+	turn := &turn{free: r.app.loading, board: r.board}
 	defer turn.end()
-	recovered, err := r.recovery(ctx, proc, turn).Run(ctx)
+	recovered, err := r.recovery(ctx, proc, turn, cancel).Run(ctx)
 	if err != nil {
+		if full := context.Cause(ctx); kafka.ClassOf(full) == kafka.ClassPermanent {
+			return nil, full // the state does not fit
+		}
 		return nil, err
 	}
 	l := &life{r: r, recovered: recovered, started: started, settled: record.NoInput}
@@ -77,12 +85,14 @@ func (r *runner) recover(ctx context.Context) (*life, error) {
 // waits for another producer's transaction must not hold up the others.
 type turn struct {
 	free  chan struct{}
+	board *board
 	taken bool
 }
 
 func (t *turn) at(ctx context.Context, step recovery.Step) error {
 	switch {
 	case step == recovery.StepLoad && !t.taken:
+		defer t.board.wait(status.ForTurn, fmt.Sprintf("a turn: %d other tasks of this process load their state", maxLoads))()
 		select {
 		case t.free <- struct{}{}:
 			t.taken = true
@@ -111,25 +121,33 @@ func (r *runner) processor() (Processor, error) {
 	return a.options.Processor(r.partition, a.topics.identity.Input.Partitions, a.topics.limits)
 }
 
-func (r *runner) recovery(ctx context.Context, proc Processor, turn *turn) *recovery.Recovery {
+func (r *runner) recovery(ctx context.Context, proc Processor, turn *turn, cancel context.CancelCauseFunc) *recovery.Recovery {
 	a := r.app
 	rec := &recovery.Recovery{
-		Cluster: a.options.Cluster, Job: a.options.Job, Partition: r.partition, Identity: a.topics.identity,
+		Cluster: r.cluster, Job: a.options.Job, Partition: r.partition, Identity: a.topics.identity,
 		RetentionMS: a.topics.retention, TZData: a.options.TZData,
 		Host: hostname(), PID: int64(os.Getpid()), Version: a.options.Version,
-		Ask:         func(ctx context.Context) (bool, error) { return a.group.Ask(ctx, r.partition) },
+		Ask:         r.ask,
 		GroupOffset: r.groupOffset,
 		Start:       r.startOffset,
 		Checkpoints: r.dir,
 		Random:      random,
 		Now:         now,
 		At: func(step recovery.Step) error {
+			r.board.step(step)
 			if err := turn.at(ctx, step); err != nil {
+				return err
+			}
+			if err := r.roomFor(step); err != nil {
 				return err
 			}
 			return r.at(ctx, "recover."+string(step))
 		},
 		Progress: func(p recovery.Progress) {
+			r.board.progress(&p)
+			if err := r.board.room("replay", 0); err != nil && r.held == nil {
+				cancel(err)
+			}
 			a.emit(Event{Partition: r.partition, Kind: EventProgress, Progress: &p})
 		},
 	}
@@ -143,6 +161,12 @@ func (r *runner) recovery(ctx context.Context, proc Processor, turn *turn) *reco
 	return rec
 }
 
+// ask asks the group whether the partition is still ours. A rebalance is waited for as long as it takes.
+func (r *runner) ask(ctx context.Context) (bool, error) {
+	defer r.board.wait(status.ForGroup, "the group "+r.app.options.Job+" to agree who owns the partition")()
+	return r.app.group.Ask(ctx, r.partition)
+}
+
 func (r *runner) groupOffset(ctx context.Context) (kafka.GroupOffset, bool, error) {
 	offsets, err := r.app.group.Offsets(ctx)
 	offset, ok := offsets[r.partition]
@@ -152,7 +176,7 @@ func (r *runner) groupOffset(ctx context.Context) (kafka.GroupOffset, bool, erro
 // startOffset resolves where a task that is born begins to read.
 func (r *runner) startOffset(ctx context.Context) (record.InputPosition, error) {
 	o := r.app.options
-	log, err := o.Cluster.Log(o.Input, r.partition)
+	log, err := r.cluster.Log(o.Input, r.partition)
 	if err != nil {
 		return record.NoInput, err
 	}
@@ -193,14 +217,16 @@ func (l *life) open(proc Processor) (err error) {
 	h.committed, h.position, h.timeMS = rec.Commit, rec.Position, l.brokerTime(time.Now())
 	l.task = h.task
 	l.task.Fenced(rec.Fence.ID, r.app.topics.retention)
-	if l.log, err = r.app.options.Cluster.Log(r.app.options.Input, r.partition); err != nil {
+	if l.log, err = r.cluster.Log(r.app.options.Input, r.partition); err != nil {
 		return err
 	}
+	r.board.input.Store(l.log.(*watchedLog))
 	l.next = rec.Commit.Position
 	l.input = kafka.NewReadAhead(l.log, int64(rec.Commit.Position), inputBytes, inputWait)
 	l.sender = startSender(context.Background(), rec.Writer, r.app.sinks(r.partition), r.at)
 	l.saver = newSaver(l)
 	rec.Report.Phases.Join = r.app.joinMS
+	l.showRecovered()
 	r.log.Info("recovered", "from", rec.Report.From, "why", rec.Report.Why, "commit", rec.Commit.Number, "live", rec.Commit.Live,
 		"replayed", rec.Report.Records, "ms", milliseconds(now()-l.started))
 	for _, warning := range rec.Report.Warnings {
@@ -237,6 +263,8 @@ func (l *life) reportFirst() {
 		return
 	}
 	report.Phases.FirstCommit = milliseconds(now() - l.started)
+	shown := *report
+	l.r.board.report.Store(&shown)
 }
 
 // taskOptions are the limits of one task: the instance's budget of records is shared by its tasks, so that many busy

@@ -77,6 +77,8 @@ type Options struct {
 	Checkpoint time.Duration // upper bound between the checkpoints of a task that commits
 	Leave      bool          // give the seat in the group up on a clean stop
 	UntilIdle  bool          // stop when all input that was there at the start is committed
+	MaxBytes   int64         // of the state in memory of all tasks together; 0: 60 % of what MemoryLimit says
+	Listen     string        // loopback address of the status page and the other answers over HTTP; "" for none
 	TZData     string        // version of the time zone data in use, "" for none
 	Version    string        // of the program, for people
 

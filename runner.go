@@ -22,7 +22,9 @@ type runner struct {
 	app       *App
 	partition int32
 	log       *slog.Logger
-	again     bool // guarded by App.mu: assigned again while stopping
+	board     *board
+	cluster   kafka.Cluster // the App's, watched
+	again     bool          // guarded by App.mu: assigned again while stopping
 
 	once    sync.Once
 	stopped chan struct{}
@@ -55,8 +57,9 @@ type blame struct {
 }
 
 func newRunner(app *App, partition int32) *runner {
+	b := newBoard(app, partition)
 	return &runner{app: app, partition: partition, log: app.log.With("partition", partition), stopped: make(chan struct{}),
-		backoff: firstBackoff}
+		backoff: firstBackoff, board: b, cluster: watchedCluster{app.options.Cluster, b}}
 }
 
 // stop asks the runner to end; the first call decides how. It does not wait.
@@ -90,9 +93,13 @@ func (r *runner) run(ctx context.Context) error {
 			return nil
 		}
 		r.app.emit(Event{Partition: r.partition, Kind: EventFailed, Err: err})
+		r.app.totals.failed(err)
+		r.board.failed(err)
 		if stop := r.judge(err); stop != nil {
+			r.board.stopped(stop)
 			return stop
 		}
+		r.board.recovering()
 		r.log.Warn("recovering", "class", kafka.ClassOf(err).String(), "cause", err, "backoff", r.backoff)
 		if !r.pause() {
 			return nil
@@ -181,6 +188,7 @@ type life struct {
 	settled   record.InputPosition // the last position told to the group
 	idle      bool                 // told the App
 	saver     *saver
+	shown     facts // last, on the board
 }
 
 // foldChunk is how many records are folded before the loop looks around again.
@@ -191,7 +199,10 @@ const foldChunk = 2048
 func (l *life) work(ctx context.Context) error {
 	pace := time.NewTimer(0)
 	defer pace.Stop()
+	work := &l.r.board.work
+	defer work.end()
 	for {
+		work.begin(&opWork, -1)
 		if err := l.fold(); err != nil {
 			return err
 		}
@@ -210,12 +221,14 @@ func (l *life) work(ctx context.Context) error {
 		if len(l.pending) == 0 {
 			fetched = l.input.Reads()
 		}
+		work.end()
 		select {
 		case <-l.r.stopped:
 			return l.finish()
 		case <-ctx.Done():
 			return ctx.Err()
 		case s := <-l.sender.results:
+			work.begin(&opWork, -1)
 			if err := l.committed(s); err != nil {
 				return err
 			}
@@ -226,6 +239,7 @@ func (l *life) work(ctx context.Context) error {
 			l.pending, l.next = read.Records, record.InputPosition(read.Next)
 			l.passed()
 		case <-l.saver.wants():
+			work.begin(&opWork, -1)
 			if err := l.saver.slice(); err != nil {
 				return err
 			}
@@ -246,6 +260,9 @@ var always = func() <-chan struct{} {
 func (l *life) fold() error {
 	if len(l.pending) == 0 || l.task.Full() {
 		return nil
+	}
+	if err := l.r.board.room("fold", 0); err != nil {
+		return err
 	}
 	n, err := l.task.Fold(l.pending[:min(len(l.pending), foldChunk)])
 	if err != nil {
@@ -305,7 +322,7 @@ func (l *life) committed(s sent) error {
 	if s.err != nil {
 		return s.err
 	}
-	inputs, closed := l.batch.Inputs, l.batch.Closed
+	inputs, closed, before := l.batch.Inputs, l.batch.Closed, l.task.Committed()
 	for _, effect := range []task.Effect{task.EffectSend, task.EffectEnd} {
 		if err := l.task.Did(effect); err != nil {
 			return l.corrupt("merge commit", err)
@@ -313,6 +330,9 @@ func (l *life) committed(s sent) error {
 	}
 	l.r.held.committed, l.r.held.position, l.r.held.timeMS = l.task.Committed(), s.position, l.brokerTime(l.begun)
 	l.r.backoff = firstBackoff
+	l.r.board.trouble.Store(nil)
+	l.r.app.totals.committed(before, l.task.Committed(), inputs, s.took)
+	l.shown.at, l.shown.took = time.Now(), s.took
 	l.reportFirst()
 	l.tellGroup()
 	if err := l.task.Did(task.EffectOffset); err != nil {
@@ -336,6 +356,7 @@ func (l *life) tellGroup() {
 		next = l.task.Position() // past markers, so that lag reaches zero
 	}
 	l.settled = next
+	l.show()
 	l.r.app.offsets.set(l.r.partition, next, c.Birth, c.Number)
 }
 
@@ -348,6 +369,7 @@ func (l *life) settle() {
 	if l.task.Position() != l.settled {
 		l.tellGroup()
 	}
+	l.showEnd()
 	if target, ok := l.r.app.targets[l.r.partition]; ok && !l.idle && int64(l.task.Position()) >= target {
 		l.idle = true
 		select {
@@ -392,6 +414,8 @@ func (l *life) await() error {
 
 // end lets go of what belongs to this life; base and commit record stay for the next one.
 func (l *life) end() {
+	l.r.board.work.begin(&opEnd, -1)
+	defer l.r.board.work.end()
 	l.input.Stop()
 	l.log.Close()
 	l.sender.close()

@@ -22,7 +22,8 @@ type saver struct {
 type attempt struct {
 	scan    *store.Scan
 	begun   time.Time
-	number  uint64        // of the commit record in force at B
+	number  uint64 // of the commit record in force at B
+	begin   record.ChangelogPosition
 	wants   chan struct{} // the writing goroutine is ready for a slice
 	slices  chan slice
 	outcome chan outcome
@@ -75,23 +76,26 @@ func (s *saver) start() {
 		return // told when it could not be opened
 	}
 	held := s.l.r.held
-	a := &attempt{scan: held.store.StartScan(), begun: s.last, number: held.committed.Number,
+	a := &attempt{scan: held.store.StartScan(), begun: s.last, number: held.committed.Number, begin: held.position,
 		wants: make(chan struct{}, 1), slices: make(chan slice, 1), outcome: make(chan outcome, 1)}
 	header := store.Header{Fence: s.l.recovered.Fence, Commit: *held.committed, Begin: held.position, BrokerTime: held.timeMS}
 	s.attempt = a
 	go func() {
-		published, err := write(dir, &header, a, s.l.r.at)
+		published, err := write(dir, &header, a, &s.l.r.board.disk, s.l.r.at)
 		a.outcome <- outcome{published, err}
 	}()
 }
 
-// write is the life of the writing goroutine.
-func write(dir *store.Dir, header *store.Header, a *attempt, at func(context.Context, string) error) (store.Published, error) {
+// write is the life of the writing goroutine. Each time the disk is asked for something it shows that on disk.
+func write(dir *store.Dir, header *store.Header, a *attempt, disk *op, at func(context.Context, string) error) (store.Published, error) {
+	defer disk.end()
+	disk.begin(&opCreate, -1)
 	w, err := dir.Create(header)
 	if err != nil {
 		return store.Published{}, err
 	}
 	for {
+		disk.end()
 		a.wants <- struct{}{}
 		piece, ok := <-a.slices
 		if !ok {
@@ -102,6 +106,7 @@ func write(dir *store.Dir, header *store.Header, a *attempt, at func(context.Con
 			w.Abort()
 			return store.Published{}, err
 		}
+		disk.begin(&opWrite, -1)
 		if err := w.WriteBlock(piece.bytes); err != nil {
 			return store.Published{}, err
 		}
@@ -110,6 +115,7 @@ func write(dir *store.Dir, header *store.Header, a *attempt, at func(context.Con
 				w.Abort()
 				return store.Published{}, err
 			}
+			disk.begin(&opPublish, -1)
 			return w.Publish(piece.end, piece.state, piece.delta)
 		}
 	}
@@ -146,9 +152,14 @@ func (s *saver) ended(o outcome) error {
 	case o.err != nil && store.KindOf(o.err) == store.KindCorrupt:
 		return s.l.corrupt("write checkpoint", o.err)
 	case o.err != nil:
+		r.app.totals.saveFailed.Add(1)
+		r.board.saved(nil, o.err)
 		r.log.Error("checkpoint not written, the one before it stays", "error", o.err)
 		return nil
 	}
+	r.app.totals.saved.Add(1)
+	r.board.saved(&image{path: o.published.Path, bytes: o.published.Length, entries: o.published.Image.Live, begin: a.begin,
+		commit: a.number, at: a.begun}, nil)
 	s.saved = a.number
 	if o.published.Kept != nil {
 		r.log.Warn("older checkpoint not removed, tried again with the next one", "error", o.published.Kept)
@@ -202,6 +213,7 @@ func (r *runner) openDir() {
 	}
 	dir, err := store.OpenDir(store.Disk, store.Path(store.Disk, r.app.options.StateDir, r.app.options.Job, r.partition))
 	if err != nil {
+		r.board.saved(nil, err)
 		r.log.Error("no checkpoints: a restart will replay the whole changelog", "error", err)
 		return
 	}

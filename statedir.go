@@ -84,16 +84,10 @@ func (d *stateDir) identify() (notes []string, err error) {
 		return nil, fmt.Errorf("state directory: %w", err)
 	}
 	now := identity{Machine: machineID(), Inode: info.Sys().(*syscall.Stat_t).Ino}
-	raw, err := os.ReadFile(filepath.Join(d.path, idFile))
+	old, err := readIdentity(d.path)
 	madeNow := errors.Is(err, os.ErrNotExist)
 	if err != nil && !madeNow {
-		return nil, fmt.Errorf("state directory: %w", err)
-	}
-	old := identity{}
-	if !madeNow {
-		if err := json.Unmarshal(raw, &old); err != nil {
-			return nil, fmt.Errorf("%s is damaged: %w: remove it to give the directory a new identity", filepath.Join(d.path, idFile), err)
-		}
+		return nil, err
 	}
 	now.UUID, now.Member = old.UUID, old.Member
 	switch {
@@ -111,6 +105,19 @@ func (d *stateDir) identify() (notes []string, err error) {
 	return notes, d.save()
 }
 
+// readIdentity reads the file id of a directory; the error is os.ErrNotExist when there is none.
+func readIdentity(path string) (id identity, err error) {
+	name := filepath.Join(path, idFile)
+	raw, err := os.ReadFile(name)
+	if err != nil {
+		return id, fmt.Errorf("state directory: %w", err)
+	}
+	if err := json.Unmarshal(raw, &id); err != nil {
+		return id, fmt.Errorf("%s is damaged: %w: remove it to give the directory a new identity", name, err)
+	}
+	return id, nil
+}
+
 // setMember writes the member id of a dynamic member down, so that the next start can evict it.
 func (d *stateDir) setMember(id string) error {
 	d.identity.Member = id
@@ -122,14 +129,27 @@ func (d *stateDir) save() error {
 	if err != nil {
 		return err
 	}
-	name := filepath.Join(d.path, idFile)
-	if err := os.WriteFile(name+".tmp", append(raw, '\n'), 0o600); err != nil {
+	return writeFile(filepath.Join(d.path, idFile), append(raw, '\n'))
+}
+
+// writeFile replaces a small file of the state directory as a whole: whoever reads it finds the old content or the new.
+func writeFile(name string, content []byte) error {
+	if err := os.WriteFile(name+".tmp", content, 0o600); err != nil {
 		return fmt.Errorf("state directory: %w", err)
 	}
 	if err := os.Rename(name+".tmp", name); err != nil {
 		return fmt.Errorf("state directory: %w", err)
 	}
 	return nil
+}
+
+// absolute is the path of the directory from the root on, for people.
+func (d *stateDir) absolute() string {
+	path, err := filepath.Abs(d.path)
+	if err != nil {
+		return d.path
+	}
+	return path
 }
 
 func (d *stateDir) close() error { return d.lock.Close() }

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"container/heap"
 	"slices"
+
+	"github.com/tidemark-streams/tidemark/internal/record"
 )
 
 // dueIndex orders entries by the end of their window. It holds at least one element for every live entry of the View
@@ -66,6 +68,24 @@ func (x *dueIndex) close(aggregation int, closed int64) {
 		x.waiting += b.live()
 		heap.Push(&x.due, b)
 	}
+}
+
+// next returns the end of the first open bucket of an aggregation that has a live element, record.NoTime for none.
+func (x *dueIndex) next(aggregation int) int64 {
+	open := x.open[aggregation]
+	if len(open) == 0 {
+		return record.NoTime
+	}
+	if open[0].live() > 0 {
+		return open[0].place.End
+	}
+	end := record.NoTime
+	for _, b := range open {
+		if b.live() > 0 && (end == record.NoTime || b.place.End < end) {
+			end = b.place.End
+		}
+	}
+	return end
 }
 
 // take removes and returns the next due element in the order (end, start, aggregation, hash).

@@ -230,6 +230,9 @@ func (t *Task) Waiting() int { return t.view.due.waiting }
 // Open is the number of committed entries that wait for their window to close.
 func (t *Task) Open() int { return max(0, int(t.view.base.Live())-t.view.due.waiting) }
 
+// NextEnd is the end of the first window of an aggregation that is open, in ms, and record.NoTime when none is.
+func (t *Task) NextEnd(aggregation int) int64 { return t.view.due.next(aggregation) }
+
 // Position is the input position after everything folded so far, committed or not.
 func (t *Task) Position() record.InputPosition { return t.view.open.meta.Position }
 

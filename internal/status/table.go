@@ -1,0 +1,73 @@
+package status
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+)
+
+// WriteTable writes a Status for people, wide as a terminal. Nothing in it steers a terminal, whatever keys and
+// messages hold.
+func (s *Status) WriteTable(w io.Writer) error {
+	fmt.Fprintf(w, "%s: %s on %s, process %d, tidemark %s, up %s\n", s.Health, clean(s.Job), clean(s.Host), s.PID, clean(s.Version),
+		span(s.At.Sub(s.Started).Seconds()))
+	fmt.Fprintf(w, "lag %s, recovery after a crash about %s, memory of the state %s of %s, %d records in %d commits\n",
+		count(s.Lag), span(s.EstimatedRecovery), size(s.Memory.Used), size(s.Memory.Max), s.Totals.Records, s.Totals.Commits)
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "\nPARTITION\tSTATE\tLAG\tSTREAM TIME\tSET BY\tOPEN\tDUE\tENTRIES\tCOMMIT\tCHECKPOINT\tRECOVERY")
+	for i := range s.Tasks {
+		t := &s.Tasks[i]
+		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%s\t%s\t%s\n", t.Partition, t.word(), count(t.Lag), eventTime(t.StreamTime),
+			t.setter(), t.OpenWindows, t.DueWindows, t.LiveEntries, t.commit(), t.checkpoint(), span(t.EstimatedRecovery))
+	}
+	if len(s.Tasks) == 0 {
+		fmt.Fprintln(table, "none")
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	for _, n := range waiting(s.Tasks) {
+		fmt.Fprintf(w, "partition %d, %s: the next window closes when event time reaches %s\n", n.Partition, clean(n.Name), eventTime(n.NextClose))
+	}
+	for _, r := range s.Reasons {
+		where := "process"
+		if r.Partition != nil {
+			where = fmt.Sprintf("partition %d", *r.Partition)
+		}
+		if _, err := fmt.Fprintf(w, "%s: %s, %s, %s: %s\n", r.Health, where, r.Code, ago(s.At, r.Since), clean(r.What)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *Task) word() string {
+	if t.idle() {
+		return "running, idle"
+	}
+	if t.State == Recovering && t.Recovery != nil && t.Recovery.Total > 0 {
+		return fmt.Sprintf("recovering %.0f %%", 100*float64(t.Recovery.Done)/float64(t.Recovery.Total))
+	}
+	return string(t.State)
+}
+
+func (t *Task) setter() string {
+	if t.Setter == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%s at %d", clean(t.Setter.Key), t.Setter.Offset)
+}
+
+func (t *Task) commit() string {
+	if t.Commit == nil {
+		return "none"
+	}
+	return fmt.Sprint(t.Commit.Number)
+}
+
+func (t *Task) checkpoint() string {
+	if t.Checkpoint == nil {
+		return "none"
+	}
+	return span(t.Checkpoint.Age) + " old"
+}
