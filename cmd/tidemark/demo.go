@@ -54,7 +54,7 @@ Everything happens in a temporary directory; --keep puts it where you say and le
 			if err != nil {
 				return err
 			}
-			return e.demo(cmd.Context(), &demo{demoOptions: o, binary: binary})
+			return e.demo(cmd.Context(), &demo{demoOptions: o, binary: binary, plans: demoPlans})
 		},
 	}
 	cmd.Flags().Uint64Var(&o.seed, "seed", 1, "of the fleet; the same seed gives the same readings")
@@ -69,8 +69,9 @@ Everything happens in a temporary directory; --keep puts it where you say and le
 // demo is one demo under way.
 type demo struct {
 	demoOptions
-	binary string                // this program
-	tamper func(*proof.Expected) // for tests: the comparison must notice it
+	binary string // this program
+	plans  []demoPlan
+	tamper func(*proof.Expected) // for tests: the comparison must notice it; nil otherwise
 
 	dir     string
 	job     *proof.Job
@@ -86,22 +87,22 @@ type demo struct {
 
 // demo runs a demo from its directory to its end.
 func (e *env) demo(ctx context.Context, d *demo) (err error) {
-	d.screen = newDemoScreen(e.out, os.Stdout)
+	d.screen = newDemoScreen(e.out, e.pipe)
 	if d.json {
-		d.screen = newDemoScreen(bufio.NewWriter(e.err), os.Stderr)
+		d.screen = newDemoScreen(bufio.NewWriter(e.err), e.err)
 	}
 	if err := d.makeDir(); err != nil {
 		return err
 	}
 	err = d.story(ctx)
 	d.screen.clear()
-	err = errors.Join(err, d.end())
+	err = errors.Join(err, d.end(err == nil))
 	switch {
 	case d.keep != "":
-	case err == nil || ctx.Err() != nil:
+	case err == nil || ctx.Err() != nil || d.screen.err != nil:
 		err = errors.Join(err, os.RemoveAll(d.dir))
 	default:
-		e.say("everything was left in %s for you to look at", d.dir)
+		err = fmt.Errorf("%w\neverything was left in %s for you to look at", err, d.dir)
 	}
 	if err == nil && d.json {
 		err = json.NewEncoder(e.out).Encode(&d.figures)
@@ -132,7 +133,7 @@ func (d *demo) makeDir() (err error) {
 // story is the demo in its five steps.
 func (d *demo) story(ctx context.Context) (err error) {
 	d.screen.say(`A worker is killed twice in the middle of its work. Afterwards nothing may be
-missing, counted twice, or different in a single bit. Seed %d; about %.0f s.`, d.seed, float64(d.readings/d.rate)+4)
+missing, counted twice, or different in a single bit. Seed %d; about %.0f s.`, d.seed, float64(d.readings/d.rate)+3)
 	if d.job, err = newDemoJob(d.binary, d.dir); err != nil {
 		return err
 	}
@@ -145,8 +146,7 @@ missing, counted twice, or different in a single bit. Seed %d; about %.0f s.`, d
 	if err := d.startFleet(); err != nil {
 		return err
 	}
-	kills := []demoPlan{{number: 3, from: 0.33, until: 0.6}, {number: 4, from: 0.67, until: 0.95, wipe: true}}
-	for _, plan := range kills {
+	for _, plan := range d.plans {
 		if err := d.strike(ctx, plan); err != nil {
 			return err
 		}
@@ -161,7 +161,7 @@ missing, counted twice, or different in a single bit. Seed %d; about %.0f s.`, d
 func (d *demo) startBroker(ctx context.Context) (err error) {
 	dir := filepath.Join(d.job.StateDir(), "broker")
 	// It would end by itself, should nobody be left to end it.
-	d.broker, err = d.spawn("broker", nil, "broker", "--dir", dir, "--partitions", strconv.Itoa(demoPartitions),
+	d.broker, err = d.spawn("broker", "broker", nil, "broker", "--dir", dir, "--partitions", strconv.Itoa(demoPartitions),
 		"--linger", embeddedLinger.String())
 	if err != nil {
 		return err
@@ -177,12 +177,9 @@ func (d *demo) startBroker(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	d.screen.say(`
-1  A Kafka broker for trying out, built in, and a job
-   Process %d at %s. %d boilers report their temperature; for each the
-   job keeps count, sum, min, max and mean of every minute and of every hour.
-   %d partitions, a task for each; a checkpoint every %s.`,
-		d.broker.pid(), d.figures.broker, demoDevices, demoPartitions, demoCheckpoint)
+	d.screen.step(1, fmt.Sprintf("A job on the built-in Kafka broker (process %d)", d.broker.pid()))
+	d.screen.tell("%d boilers report their temperature. The job keeps count, sum, min, max and mean of each, for every minute and "+
+		"every hour. %d partitions with a task for each; a checkpoint every %g s.", demoDevices, demoPartitions, demoCheckpoint.Seconds())
 	return nil
 }
 
@@ -206,7 +203,7 @@ func (d *demo) startWorker(ctx context.Context) error {
 // spawnWorker starts a worker, which the story calls process N.
 func (d *demo) spawnWorker() (err error) {
 	d.starts++
-	d.worker, err = d.spawn(fmt.Sprintf("worker-%d", d.starts), nil, "run", "-c", d.job.Config(), "--json")
+	d.worker, err = d.spawn("worker", fmt.Sprintf("worker-%d", d.starts), nil, "run", "-c", d.job.Config(), "--json")
 	return err
 }
 
@@ -216,18 +213,16 @@ func (d *demo) startFleet() error {
 	if err != nil {
 		return err
 	}
-	d.produce, err = d.spawn("produce", in, "produce", "-c", d.job.Config(), "--rate", strconv.Itoa(d.rate), "-")
+	d.produce, err = d.spawn("producer", "produce", in, "produce", "-c", d.job.Config(), "--rate", strconv.Itoa(d.rate), "-")
 	if err = errors.Join(err, in.Close()); err != nil {
 		return errors.Join(err, out.Close())
 	}
 	d.fleet, d.fed = newDemoFleet(d.seed, d.readings), make(chan error, 1)
 	go func() { d.fed <- errors.Join(d.feed(out), out.Close()) }()
-	d.screen.say(`
-2  A worker, and a fleet that sends %s readings a second
-   Process %d works. The fleet's clock starts on 2024-01-01 and runs %d times
-   as fast as yours. Readings come out of order by up to %d s; 1 in 100 comes
-   minutes late, 1 in 100 is broken; one boiler says 1e16 now and then.`,
-		grouped(d.rate), d.worker.pid(), d.rate*demoStep/1000, demoJitter/1000)
+	d.screen.step(2, fmt.Sprintf("A worker (process %d) and a fleet that sends %s readings a second", d.worker.pid(), grouped(d.rate)))
+	d.screen.tell("The fleet's clock starts on 2024-01-01 and runs %d times as fast as yours. Readings are out of order by up to %d s; "+
+		"1 in 100 comes minutes late, 1 in 100 is broken, and one boiler says 1e16 now and then.",
+		d.rate*demoStep/1000, demoJitter/1000)
 	return nil
 }
 
@@ -254,7 +249,14 @@ func (d *demo) until(ctx context.Context, awaited string, come func() (bool, err
 	stuck := time.NewTimer(demoStuck)
 	defer stuck.Stop()
 	for {
-		if err := errors.Join(d.alive(), d.screen.err, d.show(ctx)); err != nil {
+		err := d.alive()
+		if err == nil {
+			err = d.show(ctx)
+		}
+		if err == nil {
+			err = d.screen.err
+		}
+		if err != nil {
 			return err
 		}
 		if ok, err := come(); ok || err != nil {
@@ -311,19 +313,20 @@ func (d *demo) show(ctx context.Context) error {
 	return nil
 }
 
-// end ends what still runs: only what the demo has started, the broker last.
-func (d *demo) end() error {
-	var err error
+// end ends what still runs: only what the demo has started, the broker last. Only after a story that went well it
+// matters how they end.
+func (d *demo) end(well bool) error {
 	if d.eye != nil {
 		d.eye.close()
 	}
-	if d.produce != nil && !d.produce.ended() {
-		err = errors.Join(err, d.produce.kill()) // what it has sent does not matter any more
-	}
-	for _, c := range []*demoChild{d.worker, d.broker} {
+	var failed error
+	for _, c := range []*demoChild{d.produce, d.worker, d.broker} {
 		if c != nil && !c.ended() {
-			err = errors.Join(err, c.stop())
+			failed = errors.Join(failed, c.stop())
 		}
 	}
-	return err
+	if !well {
+		return nil
+	}
+	return failed
 }

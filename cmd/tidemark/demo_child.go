@@ -18,7 +18,7 @@ import (
 
 // demoChild is one process that the demo started. What it says goes to a file, never to a pipe that could hold it up.
 type demoChild struct {
-	name string
+	name string // for messages
 	cmd  *exec.Cmd
 	log  string        // path of its standard output and error
 	done chan struct{} // closed when it has ended and was waited for
@@ -27,9 +27,9 @@ type demoChild struct {
 }
 
 // spawn starts this program with arguments of its own, as a child that does not outlive the demo and that a Ctrl-C in
-// the terminal does not reach: the demo ends it in order.
-func (d *demo) spawn(name string, in *os.File, args ...string) (*demoChild, error) {
-	c := &demoChild{name: name, log: filepath.Join(d.dir, "logs", name+".log"), done: make(chan struct{})}
+// the terminal does not reach: the demo ends it in order. Its log is named after what it does.
+func (d *demo) spawn(name, does string, in *os.File, args ...string) (*demoChild, error) {
+	c := &demoChild{name: name, log: filepath.Join(d.dir, "logs", does+".log"), done: make(chan struct{})}
 	log, err := os.Create(c.log)
 	if err != nil {
 		return nil, err

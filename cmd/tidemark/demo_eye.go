@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/tidemark-streams/tidemark/internal/kafka"
 	"github.com/tidemark-streams/tidemark/internal/kafka/client"
@@ -131,7 +130,7 @@ func (t *demoTask) position() record.InputPosition {
 
 // openTransactions returns the tasks that had a transaction open at the last look.
 func (y *demoEye) openTransactions() []int {
-	var open []int
+	open := []int{}
 	for i := range y.tasks {
 		if y.tasks[i].open {
 			open = append(open, i)
@@ -140,17 +139,15 @@ func (y *demoEye) openTransactions() []int {
 	return open
 }
 
-// aim waits until a task is in the middle of a commit, for most at the longest: they come several times a second.
-func (y *demoEye) aim(ctx context.Context, most time.Duration) error {
-	for begun := time.Now(); time.Since(begun) < most; {
-		for i := range y.tasks {
-			offsets, err := y.tasks[i].changelog.Offsets(ctx)
-			if err != nil || offsets.Stable < offsets.HighWatermark {
-				return err
-			}
+// committing tells whether a task is in the middle of a commit at this moment.
+func (y *demoEye) committing(ctx context.Context) (bool, error) {
+	for i := range y.tasks {
+		offsets, err := y.tasks[i].changelog.Offsets(ctx)
+		if err != nil || offsets.Stable < offsets.HighWatermark {
+			return err == nil, err
 		}
 	}
-	return nil
+	return false, nil
 }
 
 // demoFigures are sums over all tasks.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,17 +9,21 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/tidemark-streams/tidemark"
 )
 
-// demoPlan is one of the two kills: its step of the story, and its share of the readings between which it must happen.
+// demoPlan is one kill: its step of the story, and its share of the readings between which it must happen.
 type demoPlan struct {
 	number      int
 	from, until float64
 	wipe        bool // the checkpoints are deleted before the restart
 }
+
+// demoPlans are the kills of the third and the fourth step.
+var demoPlans = []demoPlan{{number: 3, from: 0.33, until: 0.6}, {number: 4, from: 0.67, until: 0.95, wipe: true}}
 
 // start is where the recovery must begin: else the kill does not show what it is meant to.
 func (p demoPlan) start() string {
@@ -72,7 +77,7 @@ func (d *demo) strike(ctx context.Context, plan demoPlan) error {
 			d.tellRecovery(kill)
 			return nil
 		}
-		d.screen.say("   That kill proves little: %s. Once more.", kill.Why)
+		d.screen.tell("That kill proves little: %s. Once more.", kill.Why)
 		if try == demoTries {
 			return fmt.Errorf("%d kills and none of use, the last one because %s: try again, with a higher --readings", try, kill.Why)
 		}
@@ -95,7 +100,29 @@ func (d *demo) awaitMoment(ctx context.Context, plan demoPlan) error {
 	if err != nil {
 		return err
 	}
-	return d.eye.aim(ctx, time.Second)
+	return d.aim(ctx)
+}
+
+// aim freezes the worker in the middle of a commit, with a transaction open: the worst moment for the kill to come, and
+// too short to be met by chance. A worker that commits too fast for that is killed as it comes.
+func (d *demo) aim(ctx context.Context) error {
+	const most = 2 * time.Second
+	for begun := time.Now(); time.Since(begun) < most; {
+		open, err := d.eye.committing(ctx)
+		if err == nil && open {
+			if err = d.worker.cmd.Process.Signal(syscall.SIGSTOP); err == nil {
+				open, err = d.eye.committing(ctx) // the end of the transaction may have been on its way
+			}
+			if err == nil && open {
+				return nil
+			}
+			err = errors.Join(err, d.worker.cmd.Process.Signal(syscall.SIGCONT))
+		}
+		if err != nil {
+			return cmp.Or(d.alive(), err)
+		}
+	}
+	return nil
 }
 
 // checkpoints tells whether every task has one.
@@ -160,7 +187,7 @@ func (d *demo) recover(ctx context.Context, plan demoPlan, k *demoKill) error {
 		if report.From != plan.start() && k.Why == "" {
 			k.Why = fmt.Sprintf("task %d recovered from a %s, not from a %s", p, report.From, plan.start())
 		}
-		first := float64(task.worked) - float64(k.at.UnixMicro())/1000
+		first := float64(task.worked - k.at.UnixMilli())
 		k.Tasks = append(k.Tasks, demoRecovered{FirstCommit: first, Report: report})
 		k.FirstCommit = max(k.FirstCommit, first)
 	}
@@ -189,42 +216,41 @@ func (r demoReports) take(worker *demoChild) error {
 
 // tellKill tells the moment of a kill.
 func (d *demo) tellKill(plan demoPlan, k *demoKill) {
-	title, restart := "SIGKILL in mid-window", "Restarted at once as process %d"
+	title, restart := "SIGKILL in mid-window", "Restarted at once"
 	if plan.wipe {
-		title, restart = "SIGKILL again, and the checkpoints are gone too", "All checkpoints deleted, restarted at once as process %d"
+		title, restart = "SIGKILL again, and the checkpoints are gone too", "All checkpoints are deleted before the restart"
 	}
-	transactions := "no transaction was open"
+	transactions := "no transaction"
 	switch n := len(k.Transactions); {
 	case n == 1:
-		transactions = fmt.Sprintf("the transaction of task %s was open", listed(k.Transactions))
+		transactions = fmt.Sprintf("an open transaction of task %s", listed(k.Transactions))
 	case n > 1:
-		transactions = fmt.Sprintf("the transactions of tasks %s were open", listed(k.Transactions))
+		transactions = fmt.Sprintf("open transactions of tasks %s", listed(k.Transactions))
 	}
-	d.screen.say(`
-%d  %s
-   Process %d is dead after %s readings. In mid-air: %s,
-   %s not committed; %s.
-   `+restart+`:`,
-		plan.number, title, k.killed, grouped(k.Sent), many(k.Open, "open window", "open windows"),
-		many(k.Uncommitted, "reading", "readings"), transactions, k.by)
+	d.screen.step(plan.number, title)
+	d.screen.tell("Process %d dies after %s readings. In mid-air: %s, %s not yet committed, %s. %s as process %d:",
+		k.killed, grouped(k.Sent), many(k.Open, "open window", "open windows"),
+		many(k.Uncommitted, "reading", "readings"), transactions, restart, k.by)
 }
 
-// tellRecovery shows what the recovery did, task by task.
+// tellRecovery shows what the recovery did, task by task, and of one task with what it was proved.
 func (d *demo) tellRecovery(k *demoKill) {
 	d.screen.say(`
-                     entries   records    milliseconds, phase by phase   at work
-   task  begun from   loaded  replayed  identify  fence  load replay prove   after`)
+   Loaded entries, replayed records, phases in ms; work: seconds since SIGKILL.
+   task from        loaded replayed  join identify fence load replay prove work`)
 	for p, t := range k.Tasks {
 		r, ms := t.Report, &t.Report.Phases
-		d.screen.say("   %4d  %-11s  %6s  %8s  %8.1f  %5.1f %5.1f  %5.1f %5.1f %5.2f s", p, r.From, grouped(r.Loaded),
-			grouped(r.Records), ms.Join+ms.Identify, ms.Ask+ms.Fence+ms.FenceRecord, ms.Load, ms.Tail+ms.Replay, ms.Prove+ms.Anchor,
-			t.FirstCommit/1000)
+		d.screen.say("   %4d %-11s %6s %8s %5.1f %8.1f %5.1f %4.1f %6.1f %5.1f %4.2f", p, r.From, grouped(r.Loaded), grouped(r.Records),
+			ms.Join, ms.Identify, ms.Ask+ms.Fence+ms.FenceRecord, ms.Load, ms.Tail+ms.Replay, ms.Prove+ms.Anchor, t.FirstCommit/1000)
 	}
-	words := "The digest of each task's state is the one of its last commit before the kill:"
-	d.screen.say("   %s", words)
-	i := slices.IndexFunc(k.Tasks, func(t demoRecovered) bool { return t.Report.Live > 0 })
-	r := k.Tasks[max(i, 0)].Report
-	d.screen.say("   task %d: commit %d, %s, digest %s.", r.Partition, r.Commit,
-		many(r.Live, "entry", "entries"), r.Digest)
-	d.screen.say("   From SIGKILL until every task had committed new readings: %.2f s.", k.FirstCommit/1000)
+	at := slices.IndexFunc(k.Tasks, func(t demoRecovered) bool { return t.Report.Live > 0 })
+	r := k.Tasks[max(at, 0)].Report
+	from := "the whole changelog"
+	if r.Checkpoint != "" {
+		from = filepath.Join(fmt.Sprintf("p%d", r.Partition), filepath.Base(r.Checkpoint))
+	}
+	d.screen.say("")
+	d.screen.tell("Proved: each state has the digest that its last commit wrote into the changelog. Task %d, from %s, at commit %d: %s, "+
+		"digest %s.", r.Partition, from, r.Commit, many(r.Live, "entry", "entries"), r.Digest)
+	d.screen.tell("Every task had committed new readings %.2f s after SIGKILL.", k.FirstCommit/1000)
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strconv"
 	"strings"
@@ -15,17 +16,21 @@ import (
 // demoScreen is where the demo tells its story: lines, and on a terminal one more below them that moves. The story fits
 // 80 columns.
 type demoScreen struct {
-	out    *bufio.Writer
-	moving bool // out is a terminal
-	begun  time.Time
-	told   time.Time // of the last live line
-	drawn  bool      // a live line stands there
-	err    error     // the first failed write
+	out   *bufio.Writer
+	file  *os.File // the terminal that out goes to; nil for no terminal
+	begun time.Time
+	told  time.Time // of the last live line
+	drawn bool      // a live line stands there
+	err   error     // the first failed write
 }
 
-func newDemoScreen(out *bufio.Writer, file *os.File) *demoScreen {
+func newDemoScreen(out *bufio.Writer, to io.Writer) *demoScreen {
 	now := time.Now()
-	return &demoScreen{out: out, moving: term.IsTerminal(int(file.Fd())), begun: now, told: now}
+	s := &demoScreen{out: out, begun: now, told: now}
+	if terminal(to) {
+		s.file = to.(*os.File)
+	}
+	return s
 }
 
 // say writes lines, in place of the live one.
@@ -33,6 +38,23 @@ func (s *demoScreen) say(format string, args ...any) {
 	s.clear()
 	s.write(fmt.Sprintf(format, args...) + "\n")
 	s.told = time.Now()
+}
+
+// step begins a step of the story.
+func (s *demoScreen) step(number int, title string) { s.say("\n%d  %s", number, title) }
+
+// tell writes a paragraph, in lines that fit.
+func (s *demoScreen) tell(format string, args ...any) {
+	const indent, width = "  ", 79
+	line := indent
+	for _, word := range strings.Fields(fmt.Sprintf(format, args...)) {
+		if len(line)+1+len(word) > width {
+			s.say("%s", line)
+			line = indent
+		}
+		line += " " + word
+	}
+	s.say("%s", line)
 }
 
 // The live line moves so often on a terminal; elsewhere it is a line of its own now and then.
@@ -45,21 +67,25 @@ const (
 func (s *demoScreen) live(at, total int64, words string) {
 	now := time.Now()
 	every := demoTellEvery
-	if s.moving {
+	if s.file != nil {
 		every = demoMoveEvery
 	}
 	if now.Sub(s.told) < every {
 		return
 	}
 	s.told = now
-	if !s.moving {
+	if s.file == nil {
 		s.write(fmt.Sprintf("   %4.1f s  %s\n", now.Sub(s.begun).Seconds(), words))
 		return
 	}
 	const width = 10
 	full := int(min(at, total) * width / max(total, 1))
+	line := "   [" + strings.Repeat("=", full) + strings.Repeat(" ", width-full) + "] " + words
+	if columns, _, err := term.GetSize(int(s.file.Fd())); err == nil && len(line) > columns-1 {
+		line = line[:max(columns-1, 0)] // one that wraps cannot be taken away
+	}
 	s.clear()
-	s.write("   [" + strings.Repeat("=", full) + strings.Repeat(" ", width-full) + "] " + words)
+	s.write(line)
 	s.drawn = true
 }
 

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/tidemark-streams/tidemark/internal/proof"
@@ -44,7 +45,7 @@ func (d *demo) finish(ctx context.Context) error {
 	if err := d.worker.stop(); err != nil {
 		return err
 	}
-	d.worker, err = d.spawn("worker-last", nil, "run", "-c", d.job.Config(), "--until-idle", "--json")
+	d.worker, err = d.spawn("worker", "worker-last", nil, "run", "-c", d.job.Config(), "--until-idle", "--json")
 	if err != nil {
 		return err
 	}
@@ -56,9 +57,8 @@ var errDemoUnequal = errors.New("not equal: after two kills tidemark's state and
 
 // compare is the fifth step.
 func (d *demo) compare(ctx context.Context) error {
-	d.screen.say(`
-5  The same readings once more, through an oracle that was never killed
-   It shares no code with tidemark, and computes with integers of any length.`)
+	d.screen.step(5, "The same readings once more, through an oracle that nobody kills")
+	d.screen.tell("It shares no code with tidemark and computes with numbers of any length.")
 	reader, err := oracle.NewReader(d.figures.broker)
 	if err != nil {
 		return err
@@ -158,21 +158,24 @@ func (d *demo) tellVerdict() {
 	f := &d.figures
 	took := time.Since(d.screen.begun)
 	f.Seconds = took.Seconds()
-	d.screen.say(`   sha256 of the state: %s...; on any machine, for --seed %d
+	d.screen.say(`   The state's sha256 is %s... on every machine, for --seed %d.
 
-   EQUAL: %s, nothing lost, nothing twice, not a bit different. %.1f s.`,
+   EQUAL after %s: nothing lost, doubled, or different. %.1f s.`,
 		f.StateHash[:16], d.seed, many(len(f.Kills), "SIGKILL", "SIGKILLs"), took.Seconds())
+	program := os.Args[0]
 	if d.keep == "" {
-		d.screen.say("\nTo look around in what it left, and to kill it by hand: tidemark demo --keep DIR")
+		d.screen.say("\nTo look around in what it leaves, and to kill the worker yourself:\n  %s demo --keep DIR", program)
 		return
 	}
 	f.Dir = d.dir
-	config := d.job.Config()
-	d.screen.say(`
-Everything is kept in %s. Look around:
-  tidemark state dump -c %s | head
-  tidemark consume -c %s --topic demo-minute --until-end | head
-  tidemark consume -c %s --topic demo-dead --until-end --meta | head
-  tidemark checkpoint list -c %s
-  tidemark run -c %s`, d.dir, config, config, config, config, config)
+	d.screen.say("\nEverything is kept in %s. Look around:", d.dir)
+	for _, command := range []string{
+		"state dump -c %s | head",
+		"consume -c %s --topic demo-minute --until-end | head",
+		"consume -c %s --topic demo-dead --until-end --meta | head",
+		"checkpoint list -c %s",
+		"run -c %s",
+	} {
+		d.screen.say("  %s "+command, program, d.job.Config())
+	}
 }
