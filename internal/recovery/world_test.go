@@ -169,7 +169,7 @@ func (w *world) next(after *Recovered, state map[string]string, records int) *re
 	c.Number++
 	c.Fence = after.Fence.ID
 	c.Records, c.Live, c.Digest = record.Count(records), record.Count(len(state)), digest(state)
-	in := w.Cluster.Committed(inTopic, w.partition)
+	in := w.Committed(inTopic, w.partition)
 	for _, r := range in {
 		if r.Offset >= int64(c.Position) {
 			c.Anchor.Offset = r.Offset

@@ -3,6 +3,7 @@ package kafkatest
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 
@@ -164,7 +165,7 @@ func (w *writer) Fence(ctx context.Context) (kafka.Producer, error) {
 // refused is the answer to a call that the writer's state does not allow.
 func (w *writer) refused(op string) error {
 	switch {
-	case w.spent == kafka.ErrClosed:
+	case errors.Is(w.spent, kafka.ErrClosed):
 		return fail(kafka.ClassPermanent, op, "", 0, -1, kafka.ErrClosed)
 	case w.spent != nil:
 		return fail(kafka.ClassOf(w.spent), op, "", 0, -1, fmt.Errorf("%w: %w", kafka.ErrAbandoned, w.spent))
