@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -59,7 +60,7 @@ Everything happens in a temporary directory; --keep puts it where you say and le
 	}
 	cmd.Flags().Uint64Var(&o.seed, "seed", 1, "of the fleet; the same seed gives the same readings")
 	cmd.Flags().IntVar(&o.readings, "readings", 60_000, "readings in all")
-	cmd.Flags().IntVar(&o.rate, "rate", 4000, "readings per second")
+	cmd.Flags().IntVar(&o.rate, "rate", 4000, "readings per second, at most")
 	cmd.Flags().StringVar(&o.keep, "keep", "", "a new or empty directory in which everything happens and is left")
 	cmd.Flags().BoolVar(&o.json, "json", false, "print the figures as one JSON object; the story goes to standard error")
 	_ = cmd.MarkFlagDirname("keep") // for completion; it fails only for a flag that does not exist
@@ -81,8 +82,9 @@ type demo struct {
 	figures demoJSON
 
 	broker, produce, worker *demoChild
-	fed                     chan error // the fleet has been handed to produce
-	starts                  int        // of workers
+	fed                     chan error   // the fleet has been handed to produce
+	committed               atomic.Int64 // readings, for the fleet
+	starts                  int          // of workers
 }
 
 // demo runs a demo from its directory to its end.
@@ -213,7 +215,7 @@ func (d *demo) startFleet() error {
 	if err != nil {
 		return err
 	}
-	d.produce, err = d.spawn("producer", "produce", in, "produce", "-c", d.job.Config(), "--rate", strconv.Itoa(d.rate), "-")
+	d.produce, err = d.spawn("producer", "produce", in, "produce", "-c", d.job.Config(), "-")
 	if err = errors.Join(err, in.Close()); err != nil {
 		return errors.Join(err, out.Close())
 	}
@@ -226,46 +228,62 @@ func (d *demo) startFleet() error {
 	return nil
 }
 
-// feed hands the fleet's lines to produce, which sets the pace.
+// feed hands the fleet's lines to produce, at the wanted rate, and holds back while the commits are far behind: on a slow
+// machine the kills must still come in the middle.
 func (d *demo) feed(out *os.File) error {
+	const tick = 20 * time.Millisecond
+	ticker := time.NewTicker(tick)
+	defer ticker.Stop()
 	to := bufio.NewWriter(out)
-	for line := d.fleet.next(); line != nil; line = d.fleet.next() {
-		if _, err := to.Write(append(line, '\n')); err != nil {
+	lead := max(int64(d.readings/10), 1)
+	for credit := 0.0; ; {
+		credit = min(credit+float64(d.rate)*tick.Seconds(), max(float64(d.rate)/10, 1))
+		for ; credit >= 1 && d.fleet.sent < d.committed.Load()+lead; credit-- {
+			line := d.fleet.next()
+			if line == nil {
+				return to.Flush()
+			}
+			if _, err := to.Write(append(line, '\n')); err != nil {
+				return err
+			}
+		}
+		if err := to.Flush(); err != nil {
 			return err
 		}
+		select {
+		case <-ticker.C:
+		case <-d.produce.done:
+			return errors.New("the producer ended before it had all readings")
+		}
 	}
-	return to.Flush()
 }
 
-// demoStuck is how long the demo waits for anything.
+// demoStuck is how long the demo waits for anything while nothing moves.
 const demoStuck = 30 * time.Second
 
 // until looks around again and again, and shows what it sees, until the awaited has come. It fails when a process has
-// ended that should not have.
+// ended that should not have, and when nothing moves any more.
 func (d *demo) until(ctx context.Context, awaited string, come func() (bool, error)) error {
 	const again = 20 * time.Millisecond
 	ticker := time.NewTicker(again)
 	defer ticker.Stop()
-	stuck := time.NewTimer(demoStuck)
-	defer stuck.Stop()
-	for {
-		err := d.alive()
-		if err == nil {
-			err = d.show(ctx)
-		}
-		if err == nil {
-			err = d.screen.err
-		}
+	var seen demoFigures
+	for moved := time.Now(); ; {
+		now, err := d.look(ctx)
 		if err != nil {
 			return err
 		}
 		if ok, err := come(); ok || err != nil {
 			return err
 		}
+		if now != seen {
+			seen, moved = now, time.Now()
+		} else if time.Since(moved) > demoStuck {
+			return fmt.Errorf("nothing has moved for %s, and it is not true that %s; the worker said last:\n%s", demoStuck, awaited,
+				d.lastWords())
+		}
 		select {
 		case <-ticker.C:
-		case <-stuck.C:
-			return fmt.Errorf("waited for %s that %s; the worker said last:\n%s", demoStuck, awaited, d.lastWords())
 		case <-ctx.Done():
 			return errInterrupted
 		}
@@ -296,21 +314,22 @@ func (d *demo) alive() error {
 	return nil
 }
 
-// show looks at the tasks and moves the live line.
-func (d *demo) show(ctx context.Context) error {
-	if d.eye == nil || d.produce == nil {
-		return nil
+// look sees to it that all is well, looks at the tasks, and moves the live line.
+func (d *demo) look(ctx context.Context) (demoFigures, error) {
+	if err := d.alive(); err != nil || d.eye == nil || d.produce == nil {
+		return demoFigures{}, err
 	}
 	if err := d.eye.look(ctx); err != nil {
 		if ctx.Err() != nil {
-			return errInterrupted
+			err = errInterrupted
 		}
-		return err
+		return demoFigures{}, err
 	}
 	f := d.eye.figures()
+	d.committed.Store(f.committed)
 	d.screen.live(f.committed, int64(d.readings), fmt.Sprintf("%s sent, %s committed; windows %s open, %s closed",
 		grouped(f.produced), grouped(f.committed), grouped(f.live), grouped(f.results)))
-	return nil
+	return f, d.screen.err
 }
 
 // end ends what still runs: only what the demo has started, the broker last. Only after a story that went well it

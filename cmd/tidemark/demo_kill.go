@@ -104,25 +104,29 @@ func (d *demo) awaitMoment(ctx context.Context, plan demoPlan) error {
 }
 
 // aim freezes the worker in the middle of a commit, with a transaction open: the worst moment for the kill to come, and
-// too short to be met by chance. A worker that commits too fast for that is killed as it comes.
+// too short to be met by chance. A worker that commits too fast for that is frozen until readings wait for it.
 func (d *demo) aim(ctx context.Context) error {
-	const most = 2 * time.Second
+	const most = time.Second
+	worker := d.worker.cmd.Process
 	for begun := time.Now(); time.Since(begun) < most; {
 		open, err := d.eye.committing(ctx)
 		if err == nil && open {
-			if err = d.worker.cmd.Process.Signal(syscall.SIGSTOP); err == nil {
+			if err = worker.Signal(syscall.SIGSTOP); err == nil {
 				open, err = d.eye.committing(ctx) // the end of the transaction may have been on its way
 			}
 			if err == nil && open {
 				return nil
 			}
-			err = errors.Join(err, d.worker.cmd.Process.Signal(syscall.SIGCONT))
+			err = errors.Join(err, worker.Signal(syscall.SIGCONT))
 		}
 		if err != nil {
 			return cmp.Or(d.alive(), err)
 		}
 	}
-	return nil
+	if err := worker.Signal(syscall.SIGSTOP); err != nil {
+		return cmp.Or(d.alive(), err)
+	}
+	return d.until(ctx, "readings wait for the frozen worker", func() (bool, error) { return d.eye.figures().waiting() > 0, nil })
 }
 
 // checkpoints tells whether every task has one.

@@ -68,13 +68,13 @@ func TestDemo(t *testing.T) {
 }
 
 // smallDemo runs a demo without kills in this process, with its children from a given program.
-func smallDemo(t *testing.T, binary string, tamper func(*proof.Expected)) (err error, story string) {
+func smallDemo(t *testing.T, binary string, tamper func(*proof.Expected)) (story string, err error) {
 	t.Helper()
 	var out, said bytes.Buffer
 	d := &demo{demoOptions: demoOptions{seed: 1, readings: 2000, rate: 2000, keep: t.TempDir()}, binary: binary, tamper: tamper}
 	e := newEnv(nil, nil, &out, &said)
 	err = e.demo(t.Context(), d)
-	return err, out.String()
+	return out.String(), err
 }
 
 // program is the path of tidemark, as the scripts find it.
@@ -91,7 +91,7 @@ func program(t *testing.T) string {
 func TestDemoNoticesADifference(t *testing.T) {
 	t.Parallel()
 	var want string
-	err, story := smallDemo(t, program(t), func(e *proof.Expected) {
+	story, err := smallDemo(t, program(t), func(e *proof.Expected) {
 		windows := e.Outcomes[1].Windows
 		w := windows[slices.IndexFunc(windows, func(w *oracle.Window) bool { return !w.Final })]
 		w.Readings[0].Values[0] = math.Nextafter(w.Readings[0].Values[0], 0)
@@ -113,7 +113,7 @@ func TestDemoShowsWhyAWorkerDied(t *testing.T) {
 	if err := os.WriteFile(script, []byte(text), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	err, _ := smallDemo(t, script, nil)
+	_, err := smallDemo(t, script, nil)
 	if err == nil || !strings.Contains(err.Error(), "the boiler is on fire") || !strings.Contains(err.Error(), "exit status 3") {
 		t.Errorf("error %v, want the end of the worker's log and its exit code", err)
 	}

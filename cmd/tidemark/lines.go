@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync/atomic"
 )
 
 // line is one line of a source as it is sent.
@@ -146,7 +147,7 @@ func openSource(path string, stdin io.Reader) (*sourceFile, error) {
 		}
 		counted.from, s.close = file, file.Close
 	}
-	s.Reader, s.read = counted, func() int64 { return counted.n }
+	s.Reader, s.read = counted, counted.n.Load
 	if strings.HasSuffix(path, ".gz") {
 		unpacked, err := gzip.NewReader(counted)
 		if err != nil {
@@ -157,15 +158,15 @@ func openSource(path string, stdin io.Reader) (*sourceFile, error) {
 	return s, nil
 }
 
-// counter counts what was read.
+// counter counts what was read, while another goroutine asks how much it was.
 type counter struct {
 	from io.Reader
-	n    int64
+	n    atomic.Int64
 }
 
 // Read reads and counts.
 func (c *counter) Read(p []byte) (int, error) {
 	n, err := c.from.Read(p)
-	c.n += int64(n)
+	c.n.Add(int64(n))
 	return n, err
 }
