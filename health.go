@@ -142,7 +142,7 @@ func (b *board) waits(a *account) (waits []status.Wait) {
 		}
 	}
 	if s := b.inputHeld(a); s != nil {
-		waits = append(waits, b.held(b.app.options.Input, s.Stable, s.stable))
+		waits = append(waits, b.held(b.app.options.Input, s.Stable, s.held))
 	}
 	return waits
 }
@@ -154,7 +154,7 @@ func (b *board) inputHeld(a *account) *seen {
 		return nil
 	}
 	s := log.seen.Load()
-	if s == nil || s.next < s.Stable || s.Stable >= s.HighWatermark || time.Since(s.stable) < inputHeld {
+	if s == nil || s.next < s.Stable || s.Stable >= s.HighWatermark || time.Since(s.held) < inputHeld {
 		return nil
 	}
 	return s
@@ -191,8 +191,12 @@ func (b *board) signs(a *account, t *status.Task, waiting bool) (signs []status.
 	}
 	switch {
 	case a.state == status.Running && t.Lag != nil && *t.Lag > 0 && !waiting:
+		since := b.facts.Load().moved
+		if s := b.input.Load().seen.Load(); s.behind.After(since) {
+			since = s.behind
+		}
 		signs = append(signs, status.Sign{What: fmt.Sprintf("input %s/%d from offset %d, with %d records to come", b.app.options.Input,
-			b.partition, *t.Position, *t.Lag), Since: b.facts.Load().moved, Limit: status.Restore})
+			b.partition, *t.Position, *t.Lag), Since: since, Limit: status.Restore})
 	case a.state == status.Recovering && a.step == recovery.StepReplay && a.blocked.IsZero():
 		signs = append(signs, status.Sign{What: fmt.Sprintf("replay of %s/%d", b.app.options.Changelog.Topic, b.partition), Since: a.moved, Limit: status.Restore})
 	case a.state == status.Recovering && !waiting && !asked:

@@ -223,7 +223,7 @@ func (l *life) open(proc Processor) (err error) {
 	r.board.input.Store(l.log.(*watchedLog))
 	l.next = rec.Commit.Position
 	l.input = kafka.NewReadAhead(l.log, int64(rec.Commit.Position), inputBytes, inputWait)
-	l.sender = startSender(context.Background(), rec.Writer, r.app.sinks(r.partition), r.at)
+	l.sender = startSender(rec.Writer, r.app.sinks(r.partition), r.at)
 	l.saver = newSaver(l)
 	rec.Report.Phases.Join = r.app.joinMS
 	l.showRecovered()

@@ -210,9 +210,7 @@ func (l *life) work(ctx context.Context) error {
 			return err
 		}
 		l.settle()
-		if err := l.saver.startIfDue(); err != nil {
-			return err
-		}
+		l.saver.startIfDue()
 		var more <-chan struct{}
 		if len(l.pending) > 0 && !l.task.Full() {
 			more = always
@@ -243,6 +241,12 @@ func (l *life) work(ctx context.Context) error {
 			if err := l.saver.slice(); err != nil {
 				return err
 			}
+		case o := <-l.saver.outcome():
+			if err := l.saver.ended(o); err != nil {
+				return err
+			}
+		case <-l.saver.due.C:
+			l.saver.armed = false
 		case <-more:
 		case <-pace.C:
 		}

@@ -15,7 +15,9 @@ type saver struct {
 	l       *life
 	saved   uint64    // commit number in the newest checkpoint
 	last    time.Time // when the last attempt began
-	attempt *attempt  // nil when none is under way
+	due     *time.Timer
+	armed   bool     // due will fire
+	attempt *attempt // nil when none is under way
 }
 
 // attempt is one checkpoint on its way.
@@ -44,29 +46,28 @@ type outcome struct {
 }
 
 func newSaver(l *life) *saver {
-	s := &saver{l: l, last: time.Now()}
+	s := &saver{l: l, last: time.Now(), due: time.NewTimer(0), armed: true}
 	if name := l.recovered.Report.Checkpoint; name != "" && l.recovered.Report.Records == 0 {
 		s.saved = l.recovered.Commit.Number
 	}
 	return s
 }
 
-// startIfDue begins a checkpoint when the interval has passed and something was committed since the last one. It takes
-// the outcome of one that has ended.
-func (s *saver) startIfDue() error {
-	if s.attempt != nil {
-		select {
-		case o := <-s.attempt.outcome:
-			return s.ended(o)
-		default:
-			return nil
+// startIfDue begins a checkpoint when the interval has passed and something was committed since the last one. Otherwise
+// the timer due wakes the task when it will have passed: a task whose input has ended has its checkpoint too.
+func (s *saver) startIfDue() {
+	if s.attempt != nil || s.l.task.Committed().Number == s.saved {
+		return
+	}
+	if left := s.l.r.app.options.Checkpoint - time.Since(s.last); left > 0 {
+		if !s.armed {
+			s.due.Reset(left)
+			s.armed = true
 		}
+		return
 	}
-	if time.Since(s.last) < s.l.r.app.options.Checkpoint || s.l.task.Committed().Number == s.saved {
-		return nil
-	}
+	s.armed = false
 	s.start()
-	return nil
 }
 
 func (s *saver) start() {
@@ -127,6 +128,14 @@ func (s *saver) wants() <-chan struct{} {
 		return nil
 	}
 	return s.attempt.wants
+}
+
+// outcome delivers the end of the checkpoint under way.
+func (s *saver) outcome() <-chan outcome {
+	if s.attempt == nil {
+		return nil
+	}
+	return s.attempt.outcome
 }
 
 // slice copies the next shards for the writing goroutine.
@@ -196,6 +205,7 @@ func (s *saver) finish(all bool) error {
 
 // drop gives an attempt under way up: its image belongs to a fence that is over.
 func (s *saver) drop() {
+	s.due.Stop()
 	if s.attempt == nil {
 		return
 	}

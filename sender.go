@@ -18,6 +18,8 @@ type sender struct {
 	at       func(ctx context.Context, step string) error
 	batches  chan *task.Batch
 	results  chan sent
+	stop     context.CancelFunc
+	ended    chan struct{} // closed when nothing of a batch is read any more
 	messages []kafka.Message
 }
 
@@ -40,9 +42,12 @@ type target struct {
 	partition int32
 }
 
-func startSender(ctx context.Context, writer kafka.Writer, topics sinkTopics, at func(context.Context, string) error) *sender {
-	s := &sender{writer: writer, topics: topics, at: at, batches: make(chan *task.Batch, 1), results: make(chan sent, 1)}
+func startSender(writer kafka.Writer, topics sinkTopics, at func(context.Context, string) error) *sender {
+	ctx, stop := context.WithCancel(context.Background())
+	s := &sender{writer: writer, topics: topics, at: at, batches: make(chan *task.Batch, 1), results: make(chan sent, 1), stop: stop,
+		ended: make(chan struct{})}
 	go func() {
+		defer close(s.ended)
 		for batch := range s.batches {
 			begun := time.Now()
 			position, err := s.commit(ctx, batch)
@@ -100,5 +105,10 @@ func (t *sinkTopics) of(m *task.Message) target {
 	return t.changelog
 }
 
-// close ends the sender after the commit it may be carrying out; the writer is closed with it.
-func (s *sender) close() { close(s.batches) }
+// close gives the commit up that the sender may be carrying out, its outcome unknown (I8), closes the writer and waits
+// until both are done: the task may then drop the batch.
+func (s *sender) close() {
+	s.stop()
+	close(s.batches)
+	<-s.ended
+}

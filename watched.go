@@ -51,7 +51,8 @@ type watchedLog struct {
 type seen struct {
 	kafka.Offsets
 	next   int64     // the reader's position
-	stable time.Time // since when the last stable offset stands where it is
+	held   time.Time // since when the last stable offset stands where it is, below the end
+	behind time.Time // when there was last something new for a reader that was at the end
 }
 
 // Offsets implements kafka.Log.
@@ -88,9 +89,13 @@ func (l *watchedLog) see(o kafka.Offsets, next int64) {
 	if old != nil && old.Offsets == o && old.next == next {
 		return
 	}
-	s := &seen{Offsets: o, next: next, stable: time.Now()}
-	if old != nil && old.Stable == o.Stable {
-		s.stable = old.stable
+	now := time.Now()
+	s := &seen{Offsets: o, next: next, held: now, behind: now}
+	if old != nil && old.Stable == o.Stable && old.Stable < old.HighWatermark {
+		s.held = old.held
+	}
+	if old != nil && old.next < old.HighWatermark {
+		s.behind = old.behind
 	}
 	l.seen.Store(s)
 }
