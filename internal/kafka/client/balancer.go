@@ -2,6 +2,7 @@ package client
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"sync"
 
@@ -24,8 +25,9 @@ type balancer struct {
 	// joining is called before every join request, with nothing held.
 	joining func()
 
-	mu   sync.Mutex
-	last []int32 // of the last sync: franz-go has forgotten it when an eager member rejoins
+	mu         sync.Mutex
+	last       []int32 // of the last sync: franz-go has forgotten it when an eager member rejoins
+	generation int32   // of last
 }
 
 var (
@@ -40,13 +42,14 @@ func (b *balancer) ProtocolName() string { return protocolName }
 func (b *balancer) IsCooperative() bool { return false }
 
 // JoinGroupMetadata is what this member tells the leader at each join: what it owns, of which generation.
-func (b *balancer) JoinGroupMetadata(topics []string, _ map[string][]int32, generation int32) []byte {
+// That is not always the one franz-go names: a member may have joined it and been called to the next before its sync.
+func (b *balancer) JoinGroupMetadata(topics []string, _ map[string][]int32, _ int32) []byte {
 	b.joining()
-	meta := kmsg.NewConsumerMemberMetadata()
-	meta.Version, meta.Topics, meta.Generation = 3, topics, generation
-	meta.UserData = []byte{userDataVersion}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	meta := kmsg.NewConsumerMemberMetadata()
+	meta.Version, meta.Topics, meta.Generation = 3, topics, b.generation
+	meta.UserData = []byte{userDataVersion}
 	if len(b.last) > 0 {
 		owned := kmsg.NewConsumerMemberMetadataOwnedPartition()
 		owned.Topic, owned.Partitions = b.topic, b.last
@@ -65,6 +68,15 @@ func (b *balancer) ParseSyncAssignment(assignment []byte) (map[string][]int32, e
 	b.last = slices.Clone(assigned[b.topic])
 	b.mu.Unlock()
 	return assigned, nil
+}
+
+// settled notes the generation of the last sync and returns its list, ascending.
+func (b *balancer) settled(generation int32) []int32 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.generation = generation
+	slices.Sort(b.last)
+	return slices.Clone(b.last)
 }
 
 // MemberBalancer is called on the leader with every member's metadata.
@@ -92,6 +104,10 @@ func (b *balancer) Balance(cb *kgo.ConsumerBalancer, topics map[string]int32) kg
 		members = append(members, s)
 	})
 	plan := cb.NewPlan()
+	if topics[b.topic] == 0 { // nobody would own anything until something else happens; failing, franz-go tries again
+		cb.SetError(fmt.Errorf("the leader knows no partition of %s", b.topic))
+		return plan
+	}
 	for i, share := range spread(members, topics[b.topic]) {
 		for _, p := range share {
 			plan.AddPartition(members[i].member, b.topic, p)

@@ -63,7 +63,7 @@ func (c *Cluster) Group(options kafka.GroupOptions) (kafka.Group, error) {
 			c.log().Warn("the member of the last run could not be removed; its session has to end first", "group", options.Group, "member", options.Evict, "error", err)
 		}
 	}
-	g.balancer = &balancer{topic: options.Topic, joining: g.joining}
+	g.balancer = &balancer{topic: options.Topic, joining: g.joining, generation: -1}
 	ctx, stop := context.WithCancel(context.Background())
 	g.stop = stop
 	if g.cl, err = c.open(g.membership(ctx)...); err != nil {
@@ -122,10 +122,7 @@ func (g *group) assigned() {
 	<-g.made
 	id, generation := g.cl.GroupMetadata()
 	g.meet(id, generation)
-	g.balancer.mu.Lock()
-	list := slices.Clone(g.balancer.last)
-	g.balancer.mu.Unlock()
-	slices.Sort(list)
+	list := g.balancer.settled(generation)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.seat.Generation = generation

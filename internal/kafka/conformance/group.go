@@ -22,7 +22,12 @@ func (s *suite) join(group, topic string, more func(*kafka.GroupOptions)) kafka.
 		more(&o)
 	}
 	g := must[kafka.Group](s)(s.Cluster.Group(o))
-	s.Cleanup(g.Close)
+	s.Cleanup(func() {
+		if s.Failed() {
+			s.Logf("seat at the end: %+v", g.Member())
+		}
+		g.Close()
+	})
 	return g
 }
 
@@ -35,16 +40,18 @@ func (s *suite) lists(g kafka.Group, n int, within time.Duration) []int32 {
 	s.Helper()
 	end := time.NewTimer(within)
 	defer end.Stop()
-	var list []int32
+	var came [][]int32
 	for {
-		var open bool
+		var list []int32
 		select {
-		case list, open = <-g.Assignments():
+		case l, open := <-g.Assignments():
 			if !open {
 				s.Fatal("the assignments ended")
 			}
+			list = l
+			came = append(came, l)
 		case <-end.C:
-			s.Fatalf("no list of %d partitions within %v, the last was %v", n, within, list)
+			s.Fatalf("%+v: no list of %d partitions within %v, only %v", g.Member(), n, within, came)
 		}
 		if !slices.IsSorted(list) {
 			s.Fatalf("list %v is not ascending", list)
@@ -112,6 +119,7 @@ var groupTests = map[string]func(*suite){
 				s.Errorf("partition %d went to a member that gives away: had %v", p, mine)
 			}
 		}
+		s.lists(b, 2, soon) // who still has the round before last claims what it had then
 		began = time.Now()
 		s.ok(c.Leave(s.ctx))
 		s.lists(a, 4, soon)
