@@ -91,6 +91,7 @@ func (c *demoChild) stop() error {
 	if err := c.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
 	}
+	_ = c.cmd.Process.Signal(syscall.SIGCONT) // should it be frozen; it can only fail because it has ended
 	timer := time.NewTimer(demoPatience)
 	defer timer.Stop()
 	select {

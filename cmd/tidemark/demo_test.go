@@ -1,15 +1,20 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/tidemark-streams/tidemark/internal/proof"
@@ -60,6 +65,49 @@ func TestDemo(t *testing.T) {
 	for line := range strings.Lines(story.String()) {
 		if len(line) > 1+79 || strings.ContainsAny(line, "\r\x1b") {
 			t.Errorf("line of %d bytes, or not fit for a pipe: %q", len(line)-1, line)
+		}
+	}
+	if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
+		t.Errorf("%v was left behind, error %v", left, err)
+	}
+}
+
+// TestDemoInterrupted interrupts a demo at work: nothing may stay, neither a file nor a process.
+func TestDemoInterrupted(t *testing.T) {
+	t.Parallel()
+	temp := t.TempDir()
+	cmd := exec.Command("tidemark", "demo")
+	cmd.Env = append(os.Environ(), "TMPDIR="+temp)
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	process := regexp.MustCompile(`^[12]  .*\(process (\d+)\)`)
+	var processes []int
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		if match := process.FindStringSubmatch(lines.Text()); match != nil {
+			pid, err := strconv.Atoi(match[1])
+			processes = append(processes, pid)
+			if len(processes) == 2 {
+				err = errors.Join(err, cmd.Process.Signal(os.Interrupt))
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	_ = cmd.Wait() // its code is looked at below
+	if code := cmd.ProcessState.ExitCode(); code != refused || said.String() != "tidemark: interrupted\n" || len(processes) != 2 {
+		t.Errorf("exit code %d after %d processes, it said:\n%s", code, len(processes), &said)
+	}
+	for _, pid := range processes {
+		if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
+			t.Errorf("process %d is still there: %v", pid, err)
 		}
 	}
 	if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/tidemark-streams/tidemark/internal/proof"
@@ -158,16 +160,20 @@ func (d *demo) tellVerdict() {
 	f := &d.figures
 	took := time.Since(d.screen.begun)
 	f.Seconds = took.Seconds()
-	d.screen.say(`   The state's sha256 is %s... on every machine, for --seed %d.
+	d.screen.say(`   sha256 of state dump: %s..., for this fleet on every machine.
 
    EQUAL after %s: nothing lost, doubled, or different. %.1f s.`,
-		f.StateHash[:16], d.seed, many(len(f.Kills), "SIGKILL", "SIGKILLs"), took.Seconds())
+		f.StateHash[:16], many(len(f.Kills), "SIGKILL", "SIGKILLs"), took.Seconds())
 	program := os.Args[0]
 	if d.keep == "" {
 		d.screen.say("\nTo look around in what it leaves, and to kill the worker yourself:\n  %s demo --keep DIR", program)
 		return
 	}
 	f.Dir = d.dir
+	config := d.job.Config()
+	if strings.Contains(config, " ") {
+		config = strconv.Quote(config) // for the shell
+	}
 	d.screen.say("\nEverything is kept in %s. Look around:", d.dir)
 	for _, command := range []string{
 		"state dump -c %s | head",
@@ -176,6 +182,6 @@ func (d *demo) tellVerdict() {
 		"checkpoint list -c %s",
 		"run -c %s",
 	} {
-		d.screen.say("  %s "+command, program, d.job.Config())
+		d.screen.say("  %s "+command, program, config)
 	}
 }
