@@ -193,7 +193,7 @@ func transactions(b *testing.B, send, commit func() error) {
 			b.Fatal(err)
 		}
 		b.StopTimer()
-		time.Sleep(10 * time.Millisecond)
+		<-time.After(10 * time.Millisecond)
 		b.StartTimer()
 	}
 	b.ReportMetric(float64(sent.Microseconds())/float64(b.N)/1000, "ms-send/op")

@@ -107,7 +107,7 @@ func TestCommitRacesFence(t *testing.T) {
 			next, err = fence(t.Context(), c, topic)
 			fenced <- err
 		}()
-		time.Sleep(time.Duration(n%20) * time.Millisecond) // spreads the race; nothing waits for it
+		<-time.After(time.Duration(n%20) * time.Millisecond) // spreads the race: there is no event to wait for
 		answers[n] = old.Commit(t.Context())
 		if err := <-fenced; err != nil {
 			t.Fatal(err)

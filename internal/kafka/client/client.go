@@ -184,6 +184,7 @@ func (c *Cluster) log() *slog.Logger {
 // logger hands franz-go's lines to slog. Its info lines tell of every join and transaction, so they are debug here.
 type logger struct{ to *slog.Logger }
 
+// Level asks slog, so that lines nobody wants are not made.
 func (l logger) Level() kgo.LogLevel {
 	switch {
 	case l.to.Enabled(context.Background(), slog.LevelDebug):
@@ -194,6 +195,7 @@ func (l logger) Level() kgo.LogLevel {
 	return kgo.LogLevelError
 }
 
+// Log passes one line on.
 func (l logger) Log(level kgo.LogLevel, message string, pairs ...any) {
 	to := slog.LevelDebug
 	switch level {

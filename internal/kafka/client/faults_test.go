@@ -326,10 +326,10 @@ func TestWriterMeetsAnotherTopic(t *testing.T) {
 func TestBrokerHangs(t *testing.T) {
 	broker, c := embedded(t, kfake.SeedTopics(1, "log"))
 	w := fenced(t, c)
-	go_ := make(chan struct{})
-	defer close(go_)
+	answer := make(chan struct{})
+	defer close(answer)
 	broker.ControlKey(kmsg.Produce.Int16(), func(kmsg.Request) (kmsg.Response, error, bool) {
-		broker.SleepControl(func() { <-go_ })
+		broker.SleepControl(func() { <-answer })
 		return nil, nil, false
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)

@@ -205,7 +205,7 @@ func (l *log) outOfRange(ctx context.Context, position int64) error {
 	if err != nil {
 		return err
 	}
-	hint := ""
+	var hint string
 	switch {
 	case position < start:
 		hint = fmt.Sprintf("offsets %d to %d are gone: deleted by retention or by hand", position, start-1)

@@ -138,15 +138,15 @@ func messages(topic string, partition int32, base, n int) []kafka.Message {
 	return m
 }
 
-// write sends n messages and commits.
-func (s *suite) write(w kafka.Writer, topic string, partition int32, base, n int) {
+// write sends n messages to partition 0 and commits.
+func (s *suite) write(w kafka.Writer, topic string, base, n int) {
 	s.Helper()
-	must[[]int64](s)(w.Send(s.ctx, messages(topic, partition, base, n)))
+	must[[]int64](s)(w.Send(s.ctx, messages(topic, 0, base, n)))
 	s.ok(w.Commit(s.ctx))
 }
 
 // until asks for offsets until they are as wanted: an answered commit may not be visible yet (I5).
-func (s *suite) until(l kafka.Log, what string, wanted func(kafka.Offsets) bool) kafka.Offsets {
+func (s *suite) until(l kafka.Log, what string, wanted func(kafka.Offsets) bool) {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.ctx, limit)
 	defer cancel()
@@ -156,7 +156,7 @@ func (s *suite) until(l kafka.Log, what string, wanted func(kafka.Offsets) bool)
 			s.Fatalf("%s did not come: %v", what, err)
 		}
 		if wanted(o) {
-			return o
+			return
 		}
 	}
 }

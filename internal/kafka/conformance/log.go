@@ -29,7 +29,7 @@ var logTests = map[string]func(*suite){
 		topic, id := s.topic(1), s.name("txn")
 		l := s.log(topic, 0)
 		w := s.writer(id)
-		s.write(w, topic, 0, 0, 3)
+		s.write(w, topic, 0, 3)
 		s.until(l, "the commit marker", func(o kafka.Offsets) bool { return o == kafka.Offsets{Start: 0, Stable: 4, HighWatermark: 4} })
 		s.expect(s.read(l, 0, 4, plenty), "0:v0", "1:v1", "2:v2")
 		if n := len(s.read(l, 3, 4, plenty)); n != 0 {
@@ -50,9 +50,9 @@ var logTests = map[string]func(*suite){
 		topic := s.topic(1)
 		l := s.log(topic, 0)
 		p, q := s.writer(s.name("txn")), s.writer(s.name("txn"))
-		s.write(p, topic, 0, 0, 1)                                 // 0, marker 1
+		s.write(p, topic, 0, 1)                                    // 0, marker 1
 		must[[]int64](s)(q.Send(s.ctx, messages(topic, 0, 50, 2))) // 2, 3, open
-		s.write(p, topic, 0, 1, 1)                                 // 4, marker 5
+		s.write(p, topic, 1, 1)                                    // 4, marker 5
 		s.until(l, "the second commit", func(o kafka.Offsets) bool { return o.HighWatermark == 6 && o.Stable == 2 })
 		s.expect(s.read(l, 0, 2, plenty), "0:v0")
 		f := must[kafka.Fetched](s)(l.Fetch(s.ctx, 2, plenty, 50*time.Millisecond))
@@ -84,7 +84,8 @@ var logTests = map[string]func(*suite){
 			var rest []string
 			for _, v := range want {
 				var at int64
-				fmt.Sscanf(v, "%d:", &at)
+				_, err := fmt.Sscanf(v, "%d:", &at)
+				s.ok(err)
 				if at >= from {
 					rest = append(rest, v)
 				}
@@ -136,7 +137,7 @@ var logTests = map[string]func(*suite){
 		topic := s.topic(1)
 		l, w := s.log(topic, 0), s.writer(s.name("txn"))
 		for i := range 5 {
-			s.write(w, topic, 0, 200*i, 200)
+			s.write(w, topic, 200*i, 200)
 		}
 		s.until(l, "the last commit", func(o kafka.Offsets) bool { return o.Stable == 1005 })
 		for _, from := range []int64{0, 1, 199, 200, 201, 777, 1003, 1004} {
@@ -206,7 +207,7 @@ var logTests = map[string]func(*suite){
 	"BeyondTheEnd": func(s *suite) {
 		topic := s.topic(1)
 		l, w := s.log(topic, 0), s.writer(s.name("txn"))
-		s.write(w, topic, 0, 0, 3)
+		s.write(w, topic, 0, 3)
 		s.until(l, "the commit", func(o kafka.Offsets) bool { return o.HighWatermark == 4 })
 		_, err := l.Fetch(s.ctx, 100, plenty, 0)
 		s.fails(err, kafka.ClassLost)
@@ -224,7 +225,7 @@ var deletionTests = map[string]func(*suite){
 		topic := s.topic(1)
 		l, w := s.log(topic, 0), s.writer(s.name("txn"))
 		for i := range 4 {
-			s.write(w, topic, 0, i, 1) // 0 2 4 6
+			s.write(w, topic, i, 1) // 0 2 4 6
 		}
 		s.until(l, "the commits", func(o kafka.Offsets) bool { return o.Stable == 8 })
 		s.ok(s.DeleteRecords(s.ctx, topic, 0, 4))
@@ -246,7 +247,7 @@ var deletionTests = map[string]func(*suite){
 	"Recreated": func(s *suite) {
 		topic := s.topic(1)
 		l, w := s.log(topic, 0), s.writer(s.name("txn"))
-		s.write(w, topic, 0, 0, 3)
+		s.write(w, topic, 0, 3)
 		s.expect(s.read(l, 0, 4, plenty), "0:v0", "1:v1", "2:v2")
 		admin := must[kafka.Admin](s)(s.Cluster.Admin())
 		defer admin.Close()
@@ -254,7 +255,7 @@ var deletionTests = map[string]func(*suite){
 		s.ok(s.DeleteTopic(s.ctx, topic))
 		s.ok(admin.Create(s.ctx, kafka.TopicSpec{Name: topic, Partitions: 1, ReplicationFactor: 1}))
 		fresh := must[map[string]kafka.TopicInfo](s)(admin.Topics(s.ctx, topic))[topic]
-		s.write(s.writer(s.name("txn")), topic, 0, 0, 5)
+		s.write(s.writer(s.name("txn")), topic, 0, 5)
 		_, err := l.Fetch(s.ctx, 4, plenty, time.Second)
 		s.fails(err, kafka.ClassLost)
 		if text := err.Error(); !strings.Contains(text, old.ID.String()) || !strings.Contains(text, fresh.ID.String()) || !strings.Contains(text, topic) {

@@ -57,7 +57,7 @@ var writerTests = map[string]func(*suite){
 		if err := w.Commit(s.ctx); err == nil {
 			s.Fatal("a commit without a transaction succeeded")
 		}
-		s.write(w, topic, 0, 0, 1) // neither did harm
+		s.write(w, topic, 0, 1) // neither did harm
 	},
 
 	// I4: fencing ends the open transaction, and its marker is in the log when Fence returns.
@@ -78,7 +78,7 @@ var writerTests = map[string]func(*suite){
 		s.Logf("fenced in %v", took)
 		_, err := old.Send(s.ctx, messages(topic, 0, 90, 1))
 		s.fails(err, kafka.ClassFenced)
-		s.write(w, topic, 0, 1, 1)
+		s.write(w, topic, 1, 1)
 		s.expect(s.read(l, 0, 13, plenty), "11:v1")
 	},
 
@@ -88,18 +88,18 @@ var writerTests = map[string]func(*suite){
 		must[[]int64](s)(old.Send(s.ctx, messages(topic, 0, 0, 3)))
 		w := s.writer(id)
 		s.fails(old.Commit(s.ctx), kafka.ClassFenced)
-		s.write(w, topic, 0, 7, 1)
+		s.write(w, topic, 7, 1)
 		s.expect(s.read(s.log(topic, 0), 0, 6, plenty), "4:v7")
 	},
 
 	"FencedWhileIdle": func(s *suite) {
 		topic, id := s.topic(1), s.name("txn")
 		old := s.writer(id)
-		s.write(old, topic, 0, 0, 1)
+		s.write(old, topic, 0, 1)
 		w := s.writer(id)
 		_, err := old.Send(s.ctx, messages(topic, 0, 90, 1))
 		s.fails(err, kafka.ClassFenced)
-		s.write(w, topic, 0, 1, 1)
+		s.write(w, topic, 1, 1)
 		// 0 v0, 1 marker, then nothing of the old one.
 		s.expect(s.read(s.log(topic, 0), 0, 4, plenty), "0:v0", "2:v1")
 	},
@@ -108,7 +108,7 @@ var writerTests = map[string]func(*suite){
 	"NothingAfterAnError": func(s *suite) {
 		topic, id := s.topic(1), s.name("txn")
 		old := s.writer(id)
-		s.write(old, topic, 0, 0, 1)
+		s.write(old, topic, 0, 1)
 		s.writer(id)
 		_, first := old.Send(s.ctx, messages(topic, 0, 90, 1))
 		s.fails(first, kafka.ClassFenced)
@@ -191,7 +191,7 @@ var writerTests = map[string]func(*suite){
 		topic := s.topic(1)
 		w := s.writer(s.name("txn"))
 		for i := range 200 {
-			s.write(w, topic, 0, i, 1)
+			s.write(w, topic, i, 1)
 		}
 		const large = 50_000
 		offsets := must[[]int64](s)(w.Send(s.ctx, messages(topic, 0, 200, large)))
