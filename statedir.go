@@ -69,7 +69,7 @@ func lockDir(path string) (*os.File, error) {
 		return nil, errors.Join(fmt.Errorf("lock %s: %w: the file system must support flock", name, err), f.Close())
 	}
 	// The content is for people; the kernel's lock is what counts.
-	if err := f.Truncate(0); err == nil {
+	if err = f.Truncate(0); err == nil {
 		_, err = f.WriteAt(fmt.Appendf(nil, "%d\n", os.Getpid()), 0)
 	}
 	if err != nil {

@@ -13,13 +13,13 @@ const (
 	// ClassTransient is the class of everything unknown: any failed or ambiguous commit, timeouts, network,
 	// coordinator, leader and in-sync troubles. Close the writer, drop the overlays, recover. Never counted.
 	ClassTransient Class = iota
-	// ClassFenced: another owner may have taken over. Close, ask the group, go on only if still the owner.
+	// ClassFenced means that another owner may have taken over. Close, ask the group, go on only if still the owner.
 	ClassFenced
-	// ClassPermanent: refused record, missing rights, unsupported version. The task stops.
+	// ClassPermanent is for what trying again cannot cure: refused record, missing rights, unsupported version. The task stops.
 	ClassPermanent
-	// ClassLost: the position is outside the log, or the topic is another one. The task stops and says what is gone.
+	// ClassLost says that the position is outside the log, or the topic is another one. The task stops and says what is gone.
 	ClassLost
-	// ClassCorrupt: what was read or held contradicts itself. The base is dropped too.
+	// ClassCorrupt says that what was read or held contradicts itself. The base is dropped too.
 	ClassCorrupt
 )
 

@@ -23,7 +23,6 @@ var (
 // that ends there, unless that window is due; a record "close agg end" raises a closed end.
 type counting struct {
 	counts []uint64
-	late   int
 }
 
 var aggregations = []string{"a", "b"}
