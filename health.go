@@ -14,8 +14,18 @@ import (
 	"github.com/tidemark-streams/tidemark/internal/status"
 )
 
-// Status is a job's process as seen from outside; see docs/reference/status.md.
-type Status = status.Status
+// Status is a job's process as seen from outside; see docs/reference/status.md. Health is a verdict in one word.
+type (
+	Status = status.Status
+	Health = status.Health
+)
+
+// The verdicts.
+const (
+	Green = status.Green
+	Amber = status.Amber
+	Red   = status.Red
+)
 
 // inputHeld is how long the input's last stable offset may stand before it counts as held: a transactional producer
 // has a transaction open most of the time.

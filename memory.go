@@ -14,9 +14,9 @@ import (
 	"github.com/tidemark-streams/tidemark/internal/kafka"
 )
 
-// memoryShare is the part of the memory limit that state may take when nothing else is said (section 6). The rest is for
-// batches under way, reads ahead, the program, and the brokers' answers.
-const memoryShare = 0.6
+// DefaultMaxBytes is what the state may take of a memory limit when nothing else is said: 60 % (section 6). The rest is
+// for batches under way, reads ahead, and the program.
+func DefaultMaxBytes(memoryLimit int64) int64 { return memoryLimit / 10 * 6 }
 
 // maxState is state.max_bytes in force, and where it comes from.
 type maxState struct {
@@ -30,7 +30,7 @@ func stateLimit(options *Options) maxState {
 		return maxState{options.MaxBytes, "as configured"}
 	}
 	bytes, from := MemoryLimit()
-	return maxState{int64(memoryShare * float64(bytes)), fmt.Sprintf("60 %% of %d bytes, %s", bytes, from)}
+	return maxState{DefaultMaxBytes(bytes), fmt.Sprintf("60 %% of %d bytes, %s", bytes, from)}
 }
 
 // MemoryLimit is how much memory this process may use, and what says so: the least limit of its control groups, of

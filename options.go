@@ -8,6 +8,7 @@ import (
 	"github.com/tidemark-streams/tidemark/internal/kafka"
 	"github.com/tidemark-streams/tidemark/internal/record"
 	"github.com/tidemark-streams/tidemark/internal/recovery"
+	"github.com/tidemark-streams/tidemark/internal/status"
 	"github.com/tidemark-streams/tidemark/internal/task"
 )
 
@@ -27,6 +28,14 @@ type (
 	Aggregation = task.Aggregation
 	// RecoveryReport says what one recovery did, phase by phase.
 	RecoveryReport = recovery.Report
+)
+
+// The bounds that this package keeps (section 4, Timeouts). No option changes them.
+const (
+	Heartbeat = heartbeat      // between two heartbeats of the group
+	Session   = session        // without one the group gives our partitions away
+	Watchdog  = watchdog       // for one answer to a task
+	Restore   = status.Restore // for a restore to move
 )
 
 // Start says where a task that is born begins to read. It is asked once in a task's life.

@@ -66,7 +66,7 @@ func (d *watchedApp) end() error {
 
 // after lets time pass and looks.
 func (d *watchedApp) after(pass time.Duration) *Status {
-	time.Sleep(pass)
+	<-time.After(pass)
 	synctest.Wait()
 	return d.app.Status()
 }
@@ -474,7 +474,7 @@ func TestD06LongRestore(t *testing.T) {
 		slow.Store(true)
 		w.cluster.Inject(func(c kafkatest.Call) kafkatest.Verdict {
 			if c.Op == kafkatest.OpFetch && c.Topic == "changelog" && slow.Load() {
-				time.Sleep(15 * time.Second)
+				<-time.After(15 * time.Second)
 			}
 			return kafkatest.Verdict{}
 		})

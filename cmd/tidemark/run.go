@@ -1,9 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"log/slog"
+	"math"
+	"os"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -49,8 +53,12 @@ func (e *env) runJob(ctx context.Context, o runOptions) error {
 		return err
 	}
 	defer connection.close()
+	if err := defined.Timeouts.Check(); err != nil {
+		return err
+	}
 	options := jobOptions(defined)
-	options.Cluster = connection
+	options.Cluster, options.Version, options.Listen = connection, programVersion(), cmp.Or(defined.Listen, anyPort)
+	limitHeap(options.MaxBytes)
 	options.UntilIdle = o.untilIdle
 	w := &watch{json: o.json, positions: map[int32]int64{}}
 	if o.untilIdle && !o.json {
@@ -68,6 +76,22 @@ func (e *env) runJob(ctx context.Context, o runOptions) error {
 		return err
 	}
 	return app.Run(ctx)
+}
+
+// anyPort is where the status page is when http.listen is empty.
+const anyPort = "127.0.0.1:0"
+
+// limitHeap makes the collector work harder before the process reaches its memory limit: the state is outside the heap,
+// so what it may take is not the heap's (R30). GOMEMLIMIT goes before it.
+func limitHeap(state int64) {
+	limit, _ := tidemark.MemoryLimit()
+	if os.Getenv("GOMEMLIMIT") != "" || limit == math.MaxInt64 {
+		return
+	}
+	if state == 0 {
+		state = tidemark.DefaultMaxBytes(limit)
+	}
+	debug.SetMemoryLimit(max(limit/10*9-state, limit/10))
 }
 
 // jobOptions are the engine's options of a configured job, without the cluster.
@@ -89,6 +113,7 @@ func jobOptions(defined *config.Job) tidemark.Options {
 			return job.New(processor, partition, partitions, job.Limits(limits))
 		},
 		StateDir: defined.State.Dir,
+		MaxBytes: defined.State.MaxBytes,
 		Commit: tidemark.Commit{
 			Interval:     defined.Commit.Interval,
 			MaxRecords:   defined.Commit.MaxRecords,

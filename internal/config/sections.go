@@ -194,10 +194,7 @@ func (d *decoder) operation(root *section, j *Job) {
 	s := root.section("state", "{dir: DIRECTORY}")
 	j.State.Dir, _ = get(s, "dir", "./state", anyText)
 	get(s, "store", "memory", word([]string{"memory"}, "disk"))
-	var at place
-	if j.State.MaxBytes, at = get(s, "max_bytes", "auto", maxBytes); at.file != "" {
-		d.warn(at, "state.max_bytes", "is checked, but not enforced yet in this version")
-	}
+	j.State.MaxBytes, _ = get(s, "max_bytes", "auto", maxBytes)
 	s.close()
 
 	s = root.section("commit", "{interval: 100ms}")

@@ -182,7 +182,7 @@ func TestTable(t *testing.T) {
 	if err := full(5).WriteTable(&b); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"red: ", "PARTITION", "recovering 50 %", "waiting", `\x1b[31m`, "red: partition 3, stuck, 60 s ago: fetch in/3"} {
+	for _, want := range []string{"red: ", "PARTITION", "recovering 50 %", "waiting", `\x1b[31m`, "red for 60 s: partition 3, stuck: fetch in/3"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("the table lacks %q:\n%s", want, b.String())
 		}

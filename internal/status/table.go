@@ -29,16 +29,22 @@ func (s *Status) WriteTable(w io.Writer) error {
 	for _, n := range waiting(s.Tasks) {
 		fmt.Fprintf(w, "partition %d, %s: the next window closes when event time reaches %s\n", n.Partition, clean(n.Name), eventTime(n.NextClose))
 	}
-	for _, r := range s.Reasons {
-		where := "process"
-		if r.Partition != nil {
-			where = fmt.Sprintf("partition %d", *r.Partition)
-		}
-		if _, err := fmt.Fprintf(w, "%s: %s, %s, %s: %s\n", r.Health, where, r.Code, ago(s.At, r.Since), clean(r.What)); err != nil {
+	for i := range s.Reasons {
+		r := &s.Reasons[i]
+		if _, err := fmt.Fprintf(w, "%s for %s: %s\n", r.Health, span(s.At.Sub(r.Since).Seconds()), r); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// String is the reason in one line that steers no terminal.
+func (r *Reason) String() string {
+	where := "process"
+	if r.Partition != nil {
+		where = fmt.Sprintf("partition %d", *r.Partition)
+	}
+	return fmt.Sprintf("%s, %s: %s", where, clean(r.Code), clean(r.What))
 }
 
 func (t *Task) word() string {
