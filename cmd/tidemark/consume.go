@@ -63,8 +63,8 @@ func (e *env) consume(ctx context.Context, o consumeOptions) error {
 	if err != nil {
 		return err
 	}
+	defer admin.Close()
 	topic, err := connection.topic(ctx, admin, o.topic, false)
-	admin.Close()
 	if err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func (e *env) consume(ctx context.Context, o consumeOptions) error {
 			return err
 		}
 		defer log.Close()
-		c.logs = append(c.logs, &logReader{env: e, topic: o.topic, partition: partition, log: log,
+		c.logs = append(c.logs, &logReader{env: e, topic: o.topic, partition: partition, log: log, admin: admin,
 			take: func(records []kafka.Record) error { return c.print(o.topic, partition, records) }})
 	}
 	if o.untilEnd {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/tidemark-streams/tidemark/internal/kafka"
@@ -22,6 +23,7 @@ type logReader struct {
 	topic     string
 	partition int32
 	log       kafka.Log
+	admin     kafka.Admin // asked for who holds back what is waited for
 	take      func([]kafka.Record) error
 }
 
@@ -49,11 +51,23 @@ func (l *logReader) read(ctx context.Context, from, end int64) error {
 		if now := time.Now(); fetched.Next > position {
 			moved = now
 		} else if fetched.Stable < min(end, fetched.HighWatermark) && now.Sub(moved) > fetchStuck {
-			l.env.say("waiting at %s/%d offset %d: an open transaction holds back what follows, until its owner or the broker ends it",
-				l.topic, l.partition, fetched.Stable)
+			l.env.say("waiting at %s/%d offset %d: %s holds back what follows, until its owner or the broker ends it",
+				l.topic, l.partition, fetched.Stable, l.holder(ctx))
 			moved = now
 		}
 		position = fetched.Next
 	}
 	return nil
+}
+
+// holder names the transaction that holds the last stable offset.
+func (l *logReader) holder(ctx context.Context) string {
+	open, err := l.admin.OpenTransactions(ctx, l.topic, l.partition)
+	switch {
+	case err != nil:
+		return fmt.Sprintf("an open transaction (%v)", err)
+	case len(open) == 0:
+		return "a transaction that is just ending"
+	}
+	return fmt.Sprintf("the transaction of producer id %d, epoch %d, open since offset %d,", open[0].ID, open[0].Epoch, open[0].Start)
 }

@@ -60,14 +60,14 @@ func (e *env) stateDump(ctx context.Context, path string, exact bool) error {
 	if err != nil {
 		return err
 	}
+	defer admin.Close()
 	changelog, err := connection.topic(ctx, admin, defined.Changelog.Topic, false)
-	admin.Close()
 	if err != nil {
 		return err
 	}
 	var entries []entry
 	for partition := range changelog.Partitions {
-		fold := &changelogFold{env: e, topic: changelog.Name, partition: partition, base: store.NewMemory(0)}
+		fold := &changelogFold{env: e, admin: admin, topic: changelog.Name, partition: partition, base: store.NewMemory(0)}
 		defer fold.base.Close()
 		if err := fold.run(ctx, connection); err != nil {
 			return err
@@ -110,6 +110,7 @@ func (e *env) printEntries(dumper *job.Dumper, entries []entry, exact bool) erro
 // changelogFold folds one partition of the changelog.
 type changelogFold struct {
 	env       *env
+	admin     kafka.Admin
 	topic     string
 	partition int32
 	base      *store.Memory
@@ -128,7 +129,7 @@ func (f *changelogFold) run(ctx context.Context, c *connection) error {
 	if err != nil {
 		return err
 	}
-	reader := &logReader{env: f.env, topic: f.topic, partition: f.partition, log: log, take: f.apply}
+	reader := &logReader{env: f.env, topic: f.topic, partition: f.partition, log: log, admin: f.admin, take: f.apply}
 	for position := bounds.Start; ; {
 		end := bounds.HighWatermark
 		if err := reader.read(ctx, position, end); err != nil {
