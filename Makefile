@@ -3,6 +3,7 @@
 #   build     bin/tidemark, one static binary
 #   test      what CI runs, on a bare machine with Go: build, vet, every test of this repository
 #   check     golangci-lint at the version that tools/go.mod pins; the first run compiles it
+#   page      pictures of the status page, wide and narrow, by the browser that BROWSER names: bin/page
 #   bench     benchmarks, with the machine and the Go version in the output
 #   sweep     every pair of crash positions of the step machine, and many triples
 #   realdata  every set of ../shared/data against its truth file, when the data is there
@@ -14,7 +15,9 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo deve
 # The race detector needs a C compiler. Without one the same tests run without it, and say so.
 RACE := $(if $(shell command -v $$($(GO) env CC)),-race)
 
-.PHONY: build test check bench realdata soak sweep clean
+BROWSER ?= chromium
+
+.PHONY: build test check page bench realdata soak sweep clean
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/tidemark ./cmd/tidemark
@@ -27,6 +30,11 @@ test: build
 
 check:
 	$(GO) tool -modfile=tools/go.mod golangci-lint run ./...
+
+page:
+	@mkdir -p bin/page
+	TIDEMARK_TEST_BROWSER=$(BROWSER) TIDEMARK_TEST_PICTURES=$(CURDIR)/bin/page $(GO) test -count=1 -run PageInABrowser ./internal/status
+	@ls bin/page/*.png
 
 bench:
 	@$(GO) version; uname -srm; grep -m1 'model name' /proc/cpuinfo 2>/dev/null || true

@@ -14,11 +14,11 @@ import (
 	"github.com/tidemark-streams/tidemark/internal/status"
 )
 
-// Status is a job's process as seen from outside; see docs/reference/status.md. Health is a verdict in one word.
-type (
-	Status = status.Status
-	Health = status.Health
-)
+// Status is a job's process as seen from outside; see docs/reference/status.md.
+type Status = status.Status
+
+// Health is a verdict in one word.
+type Health = status.Health
 
 // The verdicts.
 const (

@@ -26,6 +26,7 @@ const (
 	maxConnections = 128
 	maxHeader      = 8 << 10
 	requestTime    = 10 * time.Second
+	maxAnswer      = 64 << 20 // bytes of a status: more than 10,000 tasks have
 )
 
 // pageServer answers requests about the job.
@@ -144,8 +145,8 @@ func FetchStatus(ctx context.Context, stateDir string) (s *Status, raw []byte, e
 	case err != nil:
 		return nil, nil, fmt.Errorf("the process at %s does not answer: %w", addr, err)
 	}
-	defer resp.Body.Close()
-	if raw, err = io.ReadAll(io.LimitReader(resp.Body, 64<<20)); err != nil {
+	raw, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err = errors.Join(err, resp.Body.Close()); err != nil {
 		return nil, nil, fmt.Errorf("the process at %s does not answer: %w", addr, err)
 	}
 	s = &Status{}

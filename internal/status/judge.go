@@ -63,14 +63,14 @@ func (t *Task) Judge(a Account, now time.Time) {
 			t.add(Reason{Code: "stuck", What: fmt.Sprintf("%s: not done for more than %s", s.What, s.Limit), Since: s.Since, Health: Red})
 		}
 	}
-	switch {
-	case t.State == Waiting:
+	switch t.State {
+	case Waiting:
 		health := Amber
 		if now.Sub(t.Waiting.Since) > RedWait {
 			health = Red
 		}
-		t.add(Reason{Code: t.Waiting.For, What: t.Waiting.What, Since: t.Waiting.Since, Health: health, Live: true})
-	case t.State == Recovering:
+		t.add(Reason{Code: t.Waiting.For, What: "waiting for " + t.Waiting.What, Since: t.Waiting.Since, Health: health, Live: true})
+	case Recovering:
 		t.add(Reason{Code: "recovering", What: t.Recovery.String(), Since: a.Since, Health: Amber, Live: true})
 	}
 	if f := t.SaveFailed; f != nil {
@@ -128,7 +128,7 @@ func (s *Status) Judge() {
 		if s.At.Sub(w.Since) > RedWait {
 			health = Red
 		}
-		s.Reasons = append(s.Reasons, Reason{Code: w.For, What: w.What, Since: w.Since, Health: health, Live: true})
+		s.Reasons = append(s.Reasons, Reason{Code: w.For, What: "waiting for " + w.What, Since: w.Since, Health: health, Live: true})
 	} else if len(s.Tasks) == 0 {
 		s.Reasons = append(s.Reasons, Reason{Code: "unassigned", Since: s.Started, Health: Amber, Live: true,
 			What: "the group has given this process no partition"})

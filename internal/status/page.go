@@ -35,7 +35,7 @@ var page = template.Must(template.New("page").Funcs(template.FuncMap{
 	"style":   func() template.CSS { return template.CSS(styleText) },
 	"clock":   clock,
 	"event":   eventTime,
-	"ago":     ago,
+	"since":   since,
 	"span":    span,
 	"size":    size,
 	"count":   count,
@@ -91,15 +91,13 @@ func eventTime(ms *int64) string {
 	return time.UnixMilli(*ms).UTC().Format("2006-01-02T15:04:05.000Z")
 }
 
-func ago(now time.Time, then any) string {
-	var t time.Time
-	switch v := then.(type) {
-	case time.Time:
-		t = v
-	case *time.Time:
-		t = *v
+// since is how long ago something was, in seconds.
+func since(now time.Time, then any) float64 {
+	at, _ := then.(time.Time)
+	if p, ok := then.(*time.Time); ok {
+		at = *p
 	}
-	return span(now.Sub(t).Seconds()) + " ago"
+	return now.Sub(at).Seconds()
 }
 
 // span shows seconds with about two digits.
