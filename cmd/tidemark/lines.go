@@ -85,7 +85,7 @@ func (l *lineReader) next() (line, error) {
 			return line{}, fmt.Errorf("line %d is longer than %d bytes", l.number+1, maxLine)
 		case l.end == nil:
 			l.fill()
-		case l.end == io.EOF && l.at < len(l.block):
+		case errors.Is(l.end, io.EOF) && l.at < len(l.block):
 			return l.take(len(l.block), 0), nil
 		default:
 			return line{}, l.end

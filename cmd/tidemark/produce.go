@@ -173,7 +173,7 @@ func (p *producing) all(ctx context.Context, from source) error {
 					break
 				}
 			}
-			if end = b.end; end != nil && end != io.EOF && failure == nil {
+			if end = b.end; end != nil && !errors.Is(end, io.EOF) && failure == nil {
 				failure = fmt.Errorf("read: %w", end)
 			}
 			p.bar.set(p.read(), "%d records sent, %d acknowledged", p.sent, p.to.Acked())

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -51,7 +52,7 @@ func TestLineReader(t *testing.T) {
 		lines := &lineReader{from: from}
 		for {
 			l, err := lines.next()
-			if err == io.EOF {
+			if errors.Is(err, io.EOF) {
 				break
 			}
 			if err != nil || l.number != int64(len(got)+1) {
@@ -71,7 +72,7 @@ func TestLineReaderFails(t *testing.T) {
 	if l, err := lines.next(); string(l.value) != "a" || err != nil {
 		t.Errorf("first line is %q (%v)", l.value, err)
 	}
-	if _, err := lines.next(); err != io.ErrUnexpectedEOF {
+	if _, err := lines.next(); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("error is %v", err)
 	}
 	lines = &lineReader{from: iotest.DataErrReader(endlessLine{})}

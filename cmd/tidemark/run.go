@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"log/slog"
 	"math"
 	"os"
@@ -60,7 +59,7 @@ func (e *env) runJob(ctx context.Context, o runOptions) error {
 	options.Cluster, options.Version, options.Listen = connection, programVersion(), cmp.Or(defined.Listen, anyPort)
 	limitHeap(options.MaxBytes)
 	options.UntilIdle = o.untilIdle
-	w := &watch{json: o.json, positions: map[int32]int64{}}
+	w := &watch{json: o.json, recovered: map[int32]*tidemark.RecoveryReport{}}
 	if o.untilIdle && !o.json {
 		w.bar = e.progress("run", -1)
 		defer w.bar.close()
@@ -153,24 +152,26 @@ func partitioner(name config.Partitioner) job.Partitioner {
 	return job.Murmur2
 }
 
-// watch shows what the tasks do.
+// watch shows what the tasks do. Its maps are by partition.
 type watch struct {
 	json bool
 	log  *slog.Logger
 
 	mu        sync.Mutex
-	bar       *progress // nil: nothing moves
-	positions map[int32]int64
+	bar       *progress                          // nil: nothing moves
+	recovered map[int32]*tidemark.RecoveryReport // of tasks that have not committed since
 	inputs    int64
-	results   int64
-	waiting   map[int32]int
+	closed    int64
 }
 
-// event is called by all tasks.
+// event is called by all tasks, each on a goroutine of its own.
 func (w *watch) event(event tidemark.Event) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	switch event.Kind {
 	case tidemark.EventRecovered:
-		w.recovered(event.Recovery)
+		w.recovered[event.Partition] = event.Recovery
+		w.report(event.Recovery)
 	case tidemark.EventCommitted:
 		w.committed(event)
 	case tidemark.EventCheckpoint:
@@ -179,25 +180,33 @@ func (w *watch) event(event tidemark.Event) {
 	}
 }
 
-// recovered logs what a recovery did, phase by phase.
-func (w *watch) recovered(r *tidemark.RecoveryReport) {
+// report logs what a recovery did, phase by phase.
+func (w *watch) report(r *tidemark.RecoveryReport) {
 	if w.json {
 		w.log.Info("recovery report", "report", r)
 		return
 	}
-	report, err := json.Marshal(r)
-	if err != nil {
-		report = []byte(err.Error())
+	phases := &r.Phases
+	for _, aside := range r.Aside {
+		w.log.Warn("checkpoint not used", "partition", r.Partition, "file", aside.Name, "reason", aside.Reason)
 	}
-	w.log.Info("recovery report", "report", string(report))
+	w.log.Info("recovery report", "partition", r.Partition, "checkpoint", r.Checkpoint, "entries_loaded", r.Loaded,
+		"records_replayed", r.Records, "bytes_replayed", r.Bytes, "digest", r.Digest, "anchor", r.Anchor,
+		slog.Group("ms", "join", whole(phases.Join), "identify", whole(phases.Identify), "ask", whole(phases.Ask),
+			"fence", whole(phases.Fence+phases.FenceRecord), "tail", whole(phases.Tail), "load", whole(phases.Load),
+			"replay", whole(phases.Replay), "prove", whole(phases.Prove), "anchor", whole(phases.Anchor), "birth", whole(phases.Birth)))
 }
 
+func whole(ms float64) int64 { return int64(math.Round(ms)) }
+
 func (w *watch) committed(event tidemark.Event) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	if r := w.recovered[event.Partition]; r != nil {
+		delete(w.recovered, event.Partition)
+		w.log.Info("first commit after recovery", "partition", event.Partition, "ms", whole(r.Phases.FirstCommit))
+	}
 	w.inputs += int64(event.Inputs)
-	w.results += int64(event.Closed)
+	w.closed += int64(event.Closed)
 	if w.bar != nil {
-		w.bar.set(w.inputs, "%d records consumed, %d windows closed", w.inputs, w.results)
+		w.bar.set(w.inputs, "%d records consumed, %d windows closed", w.inputs, w.closed)
 	}
 }

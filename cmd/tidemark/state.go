@@ -42,7 +42,7 @@ running job is disturbed, and none is needed.`,
 	return cmd
 }
 
-func (e *env) stateDump(ctx context.Context, path string, exact bool) error {
+func (e *env) stateDump(ctx context.Context, path string, exact bool) (err error) {
 	defined, err := e.load(path)
 	if err != nil {
 		return err
@@ -68,7 +68,7 @@ func (e *env) stateDump(ctx context.Context, path string, exact bool) error {
 	var entries []entry
 	for partition := range changelog.Partitions {
 		fold := &changelogFold{env: e, admin: admin, topic: changelog.Name, partition: partition, base: store.NewMemory(0)}
-		defer fold.base.Close()
+		defer func() { err = errors.Join(err, fold.base.Close()) }()
 		if err := fold.run(ctx, connection); err != nil {
 			return err
 		}

@@ -93,8 +93,7 @@ func write(path, line string) error {
 		err = os.Rename(file.Name(), path)
 	}
 	if err != nil {
-		os.Remove(file.Name())
-		return err
+		return errors.Join(err, os.Remove(file.Name()))
 	}
 	dir, err := os.Open(filepath.Dir(path))
 	if err != nil {

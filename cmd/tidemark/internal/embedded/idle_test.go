@@ -19,6 +19,7 @@ func (p pipes) Accept() (net.Conn, error) { return <-p.conns, nil }
 func TestCrowd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const linger = 30 * time.Second
+		pass := time.Sleep //nolint:forbidigo // moves the clock of the test and takes no time
 		listener := pipes{conns: make(chan net.Conn, 1)}
 		enter := func(c *crowd) net.Conn {
 			_, served := net.Pipe()
@@ -44,23 +45,23 @@ func TestCrowd(t *testing.T) {
 				}
 			}
 		}
-		time.Sleep(linger - time.Second)
+		pass(linger - time.Second)
 		first := enter(c)
 		second := enter(c)
-		time.Sleep(10 * linger)
+		pass(10 * linger)
 		want(false, "while two are connected")
 		first.Close()
 		first.Close()
-		time.Sleep(10 * linger)
+		pass(10 * linger)
 		want(false, "while one is connected and the other was closed twice")
 		second.Close()
-		time.Sleep(linger - time.Second)
+		pass(linger - time.Second)
 		want(false, "before the linger time has passed since the last connection")
 		third := enter(c)
 		third.Close()
-		time.Sleep(linger - time.Second)
+		pass(linger - time.Second)
 		want(false, "a linger time after an earlier connection's end")
-		time.Sleep(2 * time.Second)
+		pass(2 * time.Second)
 		want(true, "after the linger time")
 	})
 }
