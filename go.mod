@@ -11,7 +11,7 @@ require (
 	github.com/spf13/cobra v1.10.2 // commands, flags, completion
 	github.com/spf13/pflag v1.0.9 // cobra's flags, for suggestions
 	github.com/twmb/franz-go v1.22.3 // the Kafka client
-	github.com/twmb/franz-go/pkg/kadm v1.20.0 // topics and settings, in tests
+	github.com/twmb/franz-go/pkg/kadm v1.20.0 // offsets for the oracle, topics for tests
 	github.com/twmb/franz-go/pkg/kfake v0.0.0-20260918054303-01f206a7e32c // the embedded broker; it has no tags, pinned with franz-go
 	github.com/twmb/franz-go/pkg/kmsg v1.15.1 // requests of our own: raw fetches, transactions, heartbeats
 	github.com/zeebo/xxh3 v1.1.0 // the digest and the hash of keys
