@@ -362,3 +362,37 @@ func TestStateDirectory(t *testing.T) {
 		t.Errorf("id file %s: %v", raw, err)
 	}
 }
+
+// TestFailuresAtOtherPositionsAreNotAdded meets a record that fails once at many positions: the task goes on (I8).
+func TestFailuresAtOtherPositionsAreNotAdded(t *testing.T) {
+	w := newWorld(t, 2)
+	w.produce(8_000)
+	failed := map[int64]bool{}
+	o := w.options()
+	o.Commit.MaxRecords = 8 // commits between the failures
+	o.Processor = func(p, _ int32, _ Limits) (Processor, error) {
+		if p != 0 {
+			return &tally{}, nil
+		}
+		return &stumbling{failed: failed}, nil
+	}
+	w.run(o)
+	w.results()
+	if len(failed) < 2*maxRepeats {
+		t.Fatalf("%d failures: the test has not tested", len(failed))
+	}
+}
+
+// stumbling is a tally that panics once at every 500th offset.
+type stumbling struct {
+	tally
+	failed map[int64]bool
+}
+
+func (s *stumbling) Process(v *View, in *Input) error {
+	if in.Offset%500 == 499 && !s.failed[in.Offset] {
+		s.failed[in.Offset] = true
+		panic("stumbled")
+	}
+	return s.tally.Process(v, in)
+}

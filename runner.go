@@ -118,8 +118,9 @@ func (r *runner) judge(err error) error {
 		r.backoff = 2 * heartbeat
 		return nil
 	case kafka.ClassCorrupt:
+		stop := r.repeated(err)
 		r.release()
-		return r.repeated(err)
+		return stop
 	default:
 		return err
 	}
