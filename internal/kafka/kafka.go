@@ -96,8 +96,10 @@ type Member struct {
 // Group is the consumer group as an oracle of assignment: it fetches nothing and commits nothing by itself. Safe for
 // concurrent use.
 type Group interface {
-	// Assignments delivers the full list of assigned input partitions, ascending, each time it changes. The newest
-	// list replaces an unread older one. The channel is closed by Leave and Close.
+	// Assignments delivers the full list of assigned input partitions, ascending, each time it changes. A nil list,
+	// unlike an empty one, means that the seat was lost: the group has gone on without this process, or brokers were
+	// away for longer than a session. The newest list replaces an unread older one. The channel is closed by Leave and
+	// Close.
 	Assignments() <-chan []int32
 	// Ask sends a heartbeat of our own, after the call began, and tells whether the partition is assigned to us
 	// according to an answer without error. A rebalance under way is waited for. It precedes every fence (I4, V11).

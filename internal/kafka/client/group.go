@@ -126,7 +126,7 @@ func (g *group) assigned() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.seat.Generation = generation
-	g.settle(list, true)
+	g.settle(append([]int32{}, list...), true) // an empty list is not nil: the seat is ours
 }
 
 // lost runs when the group has gone on without us: the seat, and all that came with it, is someone else's by now.
@@ -138,7 +138,7 @@ func (g *group) lost() {
 
 // settle is called with mu held, when the assignment may have changed.
 func (g *group) settle(list []int32, holding bool) {
-	same := g.sent && slices.Equal(list, g.list)
+	same := g.sent && slices.Equal(list, g.list) && (list == nil) == (g.list == nil)
 	g.list, g.holding = list, holding
 	close(g.changed)
 	g.changed = make(chan struct{})

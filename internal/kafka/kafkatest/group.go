@@ -104,7 +104,7 @@ func (g *group) removeLocked(which func(*seat) bool) bool {
 func (g *group) rebalanceLocked(partitions int32) {
 	g.generation++
 	for i, s := range g.members {
-		var own []int32
+		own := []int32{} // nil would mean that the seat is lost
 		for p := int32(i); p < partitions; p += int32(len(g.members)) {
 			own = append(own, p)
 		}
