@@ -264,13 +264,16 @@ func (a *App) assign(ctx context.Context, partitions []int32) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	for _, b := range a.boards {
+		b.seatLost(partitions == nil)
+	}
 	for p, r := range a.runners {
 		if !wanted[p] {
 			r.stop(stopRevoked)
 			r.again = false
 		}
 	}
-	maps.DeleteFunc(a.boards, func(p int32, _ *board) bool { return !wanted[p] && a.runners[p] == nil })
+	maps.DeleteFunc(a.boards, func(p int32, b *board) bool { return !wanted[p] && a.runners[p] == nil && b.lost.Load() == nil })
 	for _, p := range partitions {
 		if r := a.runners[p]; r == nil {
 			a.start(ctx, p)
@@ -296,8 +299,8 @@ func (a *App) forget(e ended) {
 	defer a.mu.Unlock()
 	r := a.runners[e.partition]
 	delete(a.runners, e.partition)
-	if e.err == nil {
-		delete(a.boards, e.partition) // one that stopped with an error is shown until the group gives it away
+	if b := a.boards[e.partition]; e.err == nil && b.lost.Load() == nil {
+		delete(a.boards, e.partition) // what stopped with an error, or with the seat, is shown until the group has spoken
 	}
 	a.emit(Event{Partition: e.partition, Kind: EventClosed, Err: e.err})
 	if r != nil && r.again && e.err == nil {

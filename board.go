@@ -36,8 +36,9 @@ type board struct {
 	changelog  atomic.Pointer[watchedLog] // of the last recovery
 	work       op                         // of the task itself
 
-	disk    op                      // written by the goroutine of the checkpoint
-	holder  atomic.Pointer[culprit] // written by App.watch: who holds the last stable offset that is waited for
+	disk    op                          // written by the goroutine of the checkpoint
+	holder  atomic.Pointer[culprit]     // written by App.watch: who holds the last stable offset that is waited for
+	lost    atomic.Pointer[status.Wait] // written by the App and by App.watch: the task went with the seat in the group
 	mu      sync.Mutex
 	clients []*op // of the logs and writers that are open
 	// answered is when a request was last answered, in ns since 1970.
@@ -209,6 +210,17 @@ func (b *board) close(o *op) {
 			b.clients = append(b.clients[:i:i], b.clients[i+1:]...)
 			return
 		}
+	}
+}
+
+// seatLost shows that the task was given up because the group, or the way to it, is gone: nobody has said yet whose it
+// is. A list of the group ends that.
+func (b *board) seatLost(lost bool) {
+	switch {
+	case !lost:
+		b.lost.Store(nil)
+	case b.lost.Load() == nil:
+		b.lost.Store(&status.Wait{For: status.ForGroup, What: "the group to take this process in again", Since: time.Now()})
 	}
 }
 

@@ -134,6 +134,9 @@ func (b *board) waits(a *account) (waits []status.Wait) {
 	if a.state == status.Stopped {
 		return nil
 	}
+	if w := b.lost.Load(); w != nil {
+		return []status.Wait{*w}
+	}
 	if w := b.waiting.Load(); w != nil {
 		waits = append(waits, *w)
 	}
@@ -195,6 +198,9 @@ func (b *board) signs(a *account, t *status.Task, waiting bool) (signs []status.
 	}
 	asked := len(signs) > 0
 	b.mu.Unlock()
+	if b.lost.Load() != nil {
+		return signs
+	}
 	size := b.used.Load()
 	if i := b.image.Load(); i != nil {
 		size = max(size, int64(i.bytes))
@@ -283,15 +289,39 @@ func (a *App) watch() (stop func()) {
 		defer close(ended)
 		red := map[int32]time.Time{} // when it was told
 		for wait(ctx, lookEvery) {
-			for _, b := range a.shown() {
+			all := a.shown()
+			for _, b := range all {
 				b.findHolder(ctx)
 			}
+			a.findBrokers(ctx, all)
 			a.tellRed(red)
 		}
 	}()
 	return func() {
 		cancel()
 		<-ended
+	}
+}
+
+// findBrokers finds out why the seat was lost: an answer of any broker means that it is for the group to say.
+func (a *App) findBrokers(ctx context.Context, all []*board) {
+	lost := slices.DeleteFunc(all, func(b *board) bool { return b.lost.Load() == nil })
+	if len(lost) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, session)
+	defer cancel()
+	_, _, err := a.admin.Cluster(ctx)
+	for _, b := range lost {
+		was := b.lost.Load()
+		if was == nil {
+			continue
+		}
+		now := status.Wait{For: status.ForGroup, What: "the group to take this process in again", Since: was.Since}
+		if err != nil {
+			now.For, now.What = status.ForBroker, "the brokers: "+err.Error()
+		}
+		b.lost.CompareAndSwap(was, &now)
 	}
 }
 

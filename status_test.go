@@ -166,6 +166,40 @@ func TestD06BrokersAway(t *testing.T) {
 	})
 }
 
+// TestD06SeatLost: brokers that are away for longer than a session cost the seat in the group and with it the tasks. They
+// stay in sight, with what is waited for, until the group has said whose they are.
+func TestD06SeatLost(t *testing.T) {
+	watched(t, func(w *world) {
+		w.produce(10)
+		d := w.daemonize(nil)
+		d.healthy()
+		w.cluster.Inject(func(kafkatest.Call) kafkatest.Verdict { return kafkatest.Fail(errAway) })
+		if !w.cluster.Evict("job", "job-member-1") {
+			t.Fatal("the seat was not lost")
+		}
+		s := d.after(20 * time.Second)
+		for p := range 2 {
+			d.want(s, p, status.Waiting, status.Amber, "broker", "connection refused")
+		}
+		s = d.after(100 * time.Second)
+		for p := range 2 {
+			task := d.want(s, p, status.Waiting, status.Red, "broker", "connection refused")
+			if task.SinceProgress < 100 || task.LiveEntries == 0 || *task.Reasons[0].Partition != int32(p) {
+				t.Errorf("%+v", task)
+			}
+		}
+		d.wantLive(s, true)
+		if w.cluster.Injected(kafkatest.OpCluster) == 0 {
+			t.Error("nobody asked for a broker: the fault did not happen")
+		}
+		w.cluster.Inject(nil)
+		d.want(d.after(10*time.Second), 0, status.Waiting, status.Red, "group", "take this process in again")
+		if err := d.end(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestD06NotEnoughReplicas: what the commit waits for has a name, through all the recoveries that succeed meanwhile.
 func TestD06NotEnoughReplicas(t *testing.T) {
 	watched(t, func(w *world) {
