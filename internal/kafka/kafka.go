@@ -149,7 +149,33 @@ type Admin interface {
 	// OpenTransactions lists the transactions that are open in a partition, by their first offset. The first one holds
 	// the last stable offset. It needs the right to read the topic.
 	OpenTransactions(ctx context.Context, topic string, partition int32) ([]OpenTransaction, error)
+	// Members lists who has a seat in a group, by member id; a group that does not exist has nobody in it.
+	Members(ctx context.Context, group string) ([]GroupMember, error)
+	// GroupOffsets is Group.Offsets for those who have no seat: the offsets that a group has for a topic.
+	GroupOffsets(ctx context.Context, group, topic string) (map[int32]GroupOffset, error)
+	// Remove takes a member out of a group at once, as the end of its session would. One that is gone already is no
+	// error.
+	Remove(ctx context.Context, group string, member GroupMember) error
 	Close()
+}
+
+// GroupMember is a seat in a group as others see it.
+type GroupMember struct {
+	ID       string
+	Instance string // static instance id, "" for none
+	Host     string // as the coordinator names it, for people
+}
+
+// String names the member for people.
+func (m GroupMember) String() string {
+	name := "member " + m.ID
+	if m.Instance != "" {
+		name += " (instance " + m.Instance + ")"
+	}
+	if m.Host != "" {
+		name += " at " + m.Host
+	}
+	return name
 }
 
 // OpenTransaction is a transaction that is open in a partition.

@@ -24,7 +24,7 @@ var _ kafka.Admin = (*admin)(nil)
 
 // Admin makes an Admin. It connects at the first call.
 func (c *Cluster) Admin() (kafka.Admin, error) {
-	cl, err := c.open()
+	cl, err := c.open(kgo.MaxVersions(byName()))
 	if err != nil {
 		return nil, err
 	}

@@ -203,7 +203,7 @@ func (g *group) Leave(ctx context.Context) error {
 	if seat.ID == "" && seat.Instance == "" {
 		return nil
 	}
-	return g.remove(ctx, seat)
+	return remove(ctx, g.ops, g.options.Group, seat)
 }
 
 // Close is described in package kafka.

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/kversion"
 
@@ -83,17 +84,17 @@ func instanceOf(seat kafka.Member) *string {
 func (g *group) evict(member string) error {
 	ctx, cancel := bounded(context.Background(), requestTimeout, "no answer")
 	defer cancel()
-	return g.remove(ctx, kafka.Member{ID: member})
+	return remove(ctx, g.ops, g.options.Group, kafka.Member{ID: member})
 }
 
 // remove takes a seat away.
-func (g *group) remove(ctx context.Context, seat kafka.Member) error {
+func remove(ctx context.Context, cl *kgo.Client, group string, seat kafka.Member) error {
 	member := kmsg.NewLeaveGroupRequestMember()
 	member.MemberID, member.InstanceID = seat.ID, instanceOf(seat)
 	req := kmsg.NewPtrLeaveGroupRequest()
-	req.Group, req.MemberID = g.options.Group, seat.ID
+	req.Group, req.MemberID = group, seat.ID
 	req.Members = append(req.Members, member)
-	resp, err := req.RequestWith(ctx, g.ops)
+	resp, err := req.RequestWith(ctx, cl)
 	if err == nil {
 		err = kerr.ErrorForCode(resp.ErrorCode)
 	}
@@ -103,7 +104,7 @@ func (g *group) remove(ctx context.Context, seat kafka.Member) error {
 	if err == nil || errors.Is(err, kerr.UnknownMemberID) || errors.Is(err, kerr.GroupIDNotFound) {
 		return nil
 	}
-	return fail("leave group "+g.options.Group, nowhere, late(ctx, err))
+	return fail("leave group "+group, nowhere, late(ctx, err))
 }
 
 // SetOffset is described in package kafka.
@@ -133,24 +134,32 @@ func (g *group) SetOffset(ctx context.Context, partition int32, next record.Inpu
 
 // Offsets is described in package kafka.
 func (g *group) Offsets(ctx context.Context) (map[int32]kafka.GroupOffset, error) {
-	op, at := "ask for the offsets of group "+g.options.Group, place{g.options.Topic, -1, -1}
+	return groupOffsets(ctx, g.ops, g.options.Group, g.options.Topic)
+}
+
+// groupOffsets asks for what a group knows of a topic. The client is one of byName.
+func groupOffsets(ctx context.Context, cl *kgo.Client, group, topic string) (map[int32]kafka.GroupOffset, error) {
+	op, at := "ask for the offsets of group "+group, place{topic, -1, -1}
 	of := kmsg.NewOffsetFetchRequestGroup()
-	of.Group = g.options.Group
+	of.Group = group
 	req := kmsg.NewPtrOffsetFetchRequest()
 	req.Groups = append(req.Groups, of) // without topics: all of them
-	resp, err := req.RequestWith(ctx, g.ops)
+	resp, err := req.RequestWith(ctx, cl)
 	if err == nil && len(resp.Groups) != 1 {
 		err = errors.New("the broker's answer is not about the group named")
 	}
 	if err == nil {
 		err = kerr.ErrorForCode(resp.Groups[0].ErrorCode)
 	}
+	if errors.Is(err, kerr.GroupIDNotFound) {
+		return nil, nil // nobody was ever in it
+	}
 	if err != nil {
 		return nil, fail(op, at, late(ctx, err))
 	}
 	offsets := map[int32]kafka.GroupOffset{}
 	for _, t := range resp.Groups[0].Topics {
-		if t.Topic != g.options.Topic {
+		if t.Topic != topic {
 			continue
 		}
 		for _, p := range t.Partitions {

@@ -292,4 +292,45 @@ var groupTests = map[string]func(*suite){
 			s.Errorf("%v, want %v", o, want)
 		}
 	},
+
+	// R37: repairs see who is there without a seat of their own, and take a seat away.
+	"SeenFromOutside": func(s *suite) {
+		admin := must[kafka.Admin](s)(s.Cluster.Admin())
+		defer admin.Close()
+		topic, name := s.topic(2), s.name("group")
+		if m := must[[]kafka.GroupMember](s)(admin.Members(s.ctx, name)); len(m) != 0 {
+			s.Fatalf("members of a group that never was: %v", m)
+		}
+		if o := must[map[int32]kafka.GroupOffset](s)(admin.GroupOffsets(s.ctx, name, topic)); len(o) != 0 {
+			s.Fatalf("offsets of a group that never was: %v", o)
+		}
+		a := s.join(name, topic, nil)
+		s.lists(a, 2, limit)
+		b := s.join(name, topic, instance("one"))
+		s.lists(b, 1, soon)
+		s.ok(a.SetOffset(s.ctx, 1, 42, "some words"))
+		want := map[int32]kafka.GroupOffset{1: {Next: 42, Metadata: "some words"}}
+		if o := must[map[int32]kafka.GroupOffset](s)(admin.GroupOffsets(s.ctx, name, topic)); fmt.Sprint(o) != fmt.Sprint(want) {
+			s.Errorf("%v, want %v", o, want)
+		}
+		seats := map[string]string{a.Member().ID: "", b.Member().ID: "one"}
+		members := must[[]kafka.GroupMember](s)(admin.Members(s.ctx, name))
+		for _, m := range members {
+			if instance, ok := seats[m.ID]; !ok || instance != m.Instance {
+				s.Errorf("%v, want the seats %v", m, seats)
+			}
+		}
+		if len(members) != 2 {
+			s.Errorf("%v, want the seats %v", members, seats)
+		}
+		a.Close()
+		b.Close()
+		for _, m := range members {
+			s.ok(admin.Remove(s.ctx, name, m))
+			s.ok(admin.Remove(s.ctx, name, m)) // gone already
+		}
+		if m := must[[]kafka.GroupMember](s)(admin.Members(s.ctx, name)); len(m) != 0 {
+			s.Errorf("still there: %v", m)
+		}
+	},
 }

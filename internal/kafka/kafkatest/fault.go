@@ -27,6 +27,7 @@ const (
 	OpTopics       Op = "topics"
 	OpCreate       Op = "create"
 	OpOpen         Op = "open-transactions"
+	OpMembers      Op = "members"
 )
 
 // Call is one operation about to happen.

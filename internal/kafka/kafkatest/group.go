@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/tidemark-streams/tidemark/internal/kafka"
 	"github.com/tidemark-streams/tidemark/internal/record"
@@ -151,6 +152,38 @@ func (c *Cluster) partitionsLocked(name string) int32 {
 		return t.Partitions
 	}
 	return 0
+}
+
+// Members implements kafka.Admin.
+func (a admin) Members(ctx context.Context, groupName string) (members []kafka.GroupMember, err error) {
+	err = a.c.pass(ctx, Call{Op: OpMembers, Group: groupName}, func(int) error {
+		for _, s := range a.c.groupLocked(groupName).members {
+			members = append(members, kafka.GroupMember{ID: s.member.ID, Instance: s.member.Instance})
+		}
+		return nil
+	})
+	slices.SortFunc(members, func(a, b kafka.GroupMember) int { return strings.Compare(a.ID, b.ID) })
+	return members, err
+}
+
+// GroupOffsets implements kafka.Admin. A group of the fake reads one topic.
+func (a admin) GroupOffsets(ctx context.Context, groupName, topic string) (offsets map[int32]kafka.GroupOffset, err error) {
+	err = a.c.pass(ctx, Call{Op: OpGroupOffsets, Group: groupName, Topic: topic}, func(int) error {
+		offsets = maps.Clone(a.c.groupLocked(groupName).offsets)
+		return nil
+	})
+	return offsets, err
+}
+
+// Remove implements kafka.Admin.
+func (a admin) Remove(ctx context.Context, groupName string, member kafka.GroupMember) error {
+	return a.c.pass(ctx, Call{Op: OpLeave, Group: groupName}, func(int) error {
+		g := a.c.groupLocked(groupName)
+		if g.removeLocked(func(s *seat) bool { return s.member.ID == member.ID }) {
+			g.rebalanceLocked(a.c.partitionsLocked(g.topic))
+		}
+		return nil
+	})
 }
 
 // SetGroupOffset sets a group's offset and metadata by hand, as an operator may.
