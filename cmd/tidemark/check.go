@@ -13,6 +13,8 @@ func (e *env) checkCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check -c FILE",
 		Short: "Check the job's configuration: every fault in one go, with the repair",
+		Long: `Check the job's configuration without asking any broker. Every fault is told in one go, with its line and a repair; exit
+code 1. When there is none, the configuration in force is printed as YAML, defaults included, each value with its source.`,
 		Args:  arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if live {
@@ -22,8 +24,8 @@ func (e *env) checkCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(e.out, "%s is in order: job %s, %d aggregations of topic %s\n",
-				path, defined.Name, len(defined.Aggregations), defined.Input.Topic)
+			_, err = fmt.Fprintf(e.out, "# %s is in order: job %s, %d aggregations of topic %s. In force, each with its source:\n%s",
+				path, defined.Name, len(defined.Aggregations), defined.Input.Topic, defined)
 			return err
 		},
 	}
