@@ -1,5 +1,7 @@
 package record
 
+import "fmt"
+
 // CommitFormat is the version of the commit record that this program writes.
 const CommitFormat = 1
 
@@ -21,7 +23,18 @@ const (
 	MarkSkip      Mark = 3
 	MarkReseal    Mark = 4
 	MarkLoss      Mark = 5 // accepted loss
+	MarkTime      Mark = 6 // stream time and closed ends set by hand
 )
+
+var markNames = [...]string{"no repair", "unfinished reset", "reset", "skip", "reseal", "accepted loss", "reset of the stream time"}
+
+// String is the mark in words.
+func (m Mark) String() string {
+	if int(m) < len(markNames) {
+		return markNames[m]
+	}
+	return fmt.Sprintf("mark %d", byte(m))
+}
 
 // Counters are the readings a task has seen, for ever (I9): In = Accepted + DeadLettered + Filtered + Skipped.
 type Counters struct {

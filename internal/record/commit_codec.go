@@ -187,7 +187,7 @@ func (c *Commit) checkFields() error {
 		return c.broken("setter key of %d bytes, limit %d", len(c.SetterKey), MaxSetterKey)
 	case len(c.TZData) > MaxText || len(c.Note) > MaxText:
 		return c.broken("tz data of %d and note of %d bytes, limit %d", len(c.TZData), len(c.Note), MaxText)
-	case c.Mark > MarkLoss:
+	case c.Mark > MarkTime:
 		return c.broken("mark %d is not known", c.Mark)
 	case c.MinRetention < 0:
 		return c.broken("smallest retention %d ms is negative", c.MinRetention)

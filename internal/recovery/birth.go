@@ -18,21 +18,26 @@ func (s *sequence) resolveStart(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.birth = &record.Commit{
-		Birth:        record.BirthID(nonZero(s.Random)),
-		Fence:        s.written.ID,
-		SourceHash:   s.Identity.SourceHash(),
-		OutputHash:   s.Identity.OutputHash(),
+	s.birth = s.Birth(s.written.ID, start)
+	return s.birth.Check()
+}
+
+// Birth is the commit record that begins a life at an input position, with a random birth id.
+func (r *Recovery) Birth(fence record.FenceID, start record.InputPosition) *record.Commit {
+	return &record.Commit{
+		Birth:        record.BirthID(nonZero(r.Random)),
+		Fence:        fence,
+		SourceHash:   r.Identity.SourceHash(),
+		OutputHash:   r.Identity.OutputHash(),
 		Position:     start,
 		Epoch:        -1,
 		Anchor:       record.Anchor{Offset: -1},
 		StreamTime:   record.NoTime,
 		SetterOffset: -1,
-		Aggregations: slices.Clone(s.Aggregations),
-		MinRetention: s.RetentionMS,
-		TZData:       s.TZData,
+		Aggregations: slices.Clone(r.Aggregations),
+		MinRetention: r.RetentionMS,
+		TZData:       r.TZData,
 	}
-	return s.birth.Check()
 }
 
 func (s *sequence) sendBirth(ctx context.Context) error {

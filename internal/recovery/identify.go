@@ -166,14 +166,14 @@ func (s *sequence) ownOrigin(r *kafka.Record) (record.Origin, bool) {
 // was open in the changelog: before the fence a commit may be answered, and known to a trace, whose marker is not
 // visible yet.
 func (s *sequence) judge(ctx context.Context, t *tail, start int64, settled bool) error {
-	if t.fence != nil && (t.fence.Job != s.Job || t.fence.Partition != s.Partition) {
-		return s.fail(kafka.ClassPermanent, "identify", t.fenceAt, "give this job a changelog of its own",
-			"the changelog belongs to job %q partition %d, this is job %q partition %d", t.fence.Job, t.fence.Partition, s.Job, s.Partition)
-	}
-	if t.commit != nil {
-		return s.judgeBorn(ctx, t, settled)
+	if err := s.ownFence(t); err != nil {
+		return err
 	}
 	switch {
+	case s.Accept == AcceptFormer:
+		return s.judgeOwner(ctx, t)
+	case t.commit != nil:
+		return s.judgeBorn(ctx, t, settled)
 	case t.updateAt >= 0:
 		return s.fail(kafka.ClassLost, "identify", t.updateAt, "restore the topic, or tidemark reset",
 			"there is an update but no commit record: the changelog is not whole")
@@ -190,10 +190,22 @@ func (s *sequence) judge(ctx context.Context, t *tail, start int64, settled bool
 	return nil
 }
 
+// ownFence refuses a changelog of another job.
+func (s *sequence) ownFence(t *tail) error {
+	if t.fence == nil || t.fence.Job == s.Job && t.fence.Partition == s.Partition {
+		return nil
+	}
+	return s.fail(kafka.ClassPermanent, "identify", t.fenceAt, "give this job a changelog of its own",
+		"the changelog belongs to job %q partition %d, this is job %q partition %d", t.fence.Job, t.fence.Partition, s.Job, s.Partition)
+}
+
 // judgeBorn checks that a born task's changelog is that of this configuration, and that nothing committed is gone (I6).
 func (s *sequence) judgeBorn(ctx context.Context, t *tail, settled bool) error {
 	c := t.commit
-	if t.updateAt > t.commitAt {
+	if c.Mark == record.MarkResetting {
+		return s.fail(kafka.ClassPermanent, "identify", t.commitAt, "run tidemark reset again to its end", "a reset was begun and not finished: %s", c.Note)
+	}
+	if t.updateAt > t.commitAt && s.Accept != AcceptState {
 		return s.fail(kafka.ClassPermanent, "identify", t.updateAt, "find out who writes to the changelog, then tidemark reseal",
 			"there is an update behind the last commit record at offset %d: it is not ours", t.commitAt)
 	}
@@ -213,14 +225,14 @@ func (s *sequence) judgeBorn(ctx context.Context, t *tail, settled bool) error {
 			}
 		}
 	}
-	if c.Mark == record.MarkResetting {
-		return s.fail(kafka.ClassPermanent, "identify", t.commitAt, "run tidemark reset again to its end", "a reset was begun and not finished: %s", c.Note)
-	}
 	if !settled {
 		return nil
 	}
 	for _, tr := range s.traces {
-		if tr.known && tr.birth == c.Birth && tr.number > c.Number {
+		switch later := tr.known && tr.birth == c.Birth && tr.number > c.Number; {
+		case later && s.Accept == AcceptLoss:
+			s.loseCommits(tr.number, fmt.Sprintf("%s knows commit %d of birth %v, the changelog ends with commit %d", tr.what, tr.number, c.Birth, c.Number))
+		case later:
 			return s.fail(kafka.ClassLost, "identify", t.commitAt, "restore the changelog, or tidemark run --accept-loss",
 				"%s knows commit %d of birth %v, the changelog ends with commit %d: %d commits are gone",
 				tr.what, tr.number, c.Birth, c.Number, tr.number-c.Number)
@@ -229,25 +241,41 @@ func (s *sequence) judgeBorn(ctx context.Context, t *tail, settled bool) error {
 	return nil
 }
 
-// lastFence returns the identity in the last fence record up to the tail that was read: the only place where the
-// changelog says in words what it belongs to. It may lie far back, but it is asked for only when something has changed.
-func (s *sequence) lastFence(ctx context.Context, t *tail) *record.Identity {
-	if t.fence == nil || t.fence.ID == s.written.ID {
-		if o, err := s.log.Offsets(ctx); err == nil {
-			older, err := s.readTail(ctx, o.Start, t.commitAt, aFence)
-			if err != nil || older.fence == nil {
-				return nil
-			}
-			return &older.fence.Identity
-		}
+// lastFence reads on to the last fence record of an owner before us: the only place where the changelog says in words
+// what it belongs to. It may lie far back, but it is asked for only when something has changed.
+func (s *sequence) lastFence(ctx context.Context, t *tail) (*tail, error) {
+	if t.fence != nil && t.fence.ID != s.written.ID {
+		return t, nil
+	}
+	o, err := s.log.Offsets(ctx)
+	if err != nil {
+		return nil, err
+	}
+	older, err := s.readTail(ctx, o.Start, t.commitAt, aFence)
+	return &older, err
+}
+
+// wasFor is the identity in that record, nil when there is none to be had.
+func (s *sequence) wasFor(ctx context.Context, t *tail) *record.Identity {
+	last, err := s.lastFence(ctx, t)
+	if err != nil || last.fence == nil {
 		return nil
 	}
-	return &t.fence.Identity
+	return &last.fence.Identity
+}
+
+// judgeOwner is all that is asked before a life is ended on purpose: it was one of this job.
+func (s *sequence) judgeOwner(ctx context.Context, t *tail) error {
+	last, err := s.lastFence(ctx, t)
+	if err != nil {
+		return err
+	}
+	return s.ownFence(last)
 }
 
 // otherSource names both sides of a difference in identity.
 func (s *sequence) otherSource(ctx context.Context, t *tail) string {
-	if was := s.lastFence(ctx, t); was != nil {
+	if was := s.wasFor(ctx, t); was != nil {
 		if diff := differences(was, &s.Identity); diff != "" {
 			return diff
 		}
@@ -261,7 +289,7 @@ func (s *sequence) otherSource(ctx context.Context, t *tail) string {
 // warnOutputs says that results go to other topics than before: loud, but no stop (D17).
 func (s *sequence) warnOutputs(ctx context.Context, t *tail) {
 	text := fmt.Sprintf("hash was %016x, is %016x", t.commit.OutputHash, s.Identity.OutputHash())
-	if was := s.lastFence(ctx, t); was != nil {
+	if was := s.wasFor(ctx, t); was != nil {
 		text = fmt.Sprintf("were %s, are %s", describeTopics(was.Outputs), describeTopics(s.Identity.Outputs))
 	}
 	text = "output topics, their ids or partition counts have changed: " + text

@@ -80,23 +80,29 @@ func (l *ledger) compare(r *kafka.Record, c *record.Commit) error {
 		return l.broken(r, "commit %d was written under fence %v, but the fence record in force is %v", c.Number, c.Fence, l.fence)
 	case !l.known && l.whole && c.Number != 0:
 		return l.broken(r, "the first commit has number %d, not 0", c.Number)
-	case l.whole && c.Records != l.updates:
+	case l.whole && c.Records != l.updates && !takesAll(c.Mark):
 		return l.broken(r, "commit %d has %d records, %d are there and no offset is missing", c.Number, c.Records, l.updates)
 	case !l.known:
 		return nil
 	case c.Birth != l.last.Birth:
-		if l.whole && (c.Number != 0 || c.Mark != record.MarkReset) {
-			return l.broken(r, "birth %v follows birth %v without a reset", c.Birth, l.last.Birth)
+		if l.whole && (c.Number != 0 || c.Mark != record.MarkReset && c.Mark != record.MarkLoss) {
+			return l.broken(r, "birth %v follows birth %v without a reset or an accepted loss", c.Birth, l.last.Birth)
 		}
 		return nil
 	case c.Number <= l.last.Number:
 		return l.broken(r, "commit number %d follows %d", c.Number, l.last.Number)
 	case l.whole && c.Number != l.last.Number+1:
 		return l.broken(r, "commit number %d follows %d and no offset is missing between them", c.Number, l.last.Number)
-	case c.Number == l.last.Number+1 && l.updates > c.Records:
+	case c.Number == l.last.Number+1 && l.updates > c.Records && !takesAll(c.Mark):
 		return l.broken(r, "commit %d has %d records, but %d came after commit %d", c.Number, c.Records, l.updates, l.last.Number)
 	}
 	return nil
+}
+
+// takesAll tells whether a commit stands for all that lies before it, whoever wrote that: it ends a life, or takes the
+// state over as it is.
+func takesAll(m record.Mark) bool {
+	return m == record.MarkReseal || m == record.MarkResetting || m == record.MarkReset
 }
 
 func (l *ledger) broken(r *kafka.Record, format string, args ...any) error {

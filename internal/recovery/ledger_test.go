@@ -11,7 +11,7 @@ import (
 
 // ledgerLog makes a changelog out of words, one an offset: "u" an update, "f7" a fence record of fence 7, "m" a marker,
 // "." an offset that is missing, "c3/2@7" commit 3 with 2 records under fence 7, and then "b9" for birth 9 (default 1)
-// and "r" for a reset.
+// and a letter for the mark of a repair.
 func ledgerLog(t *testing.T, words string) (records []kafka.Record) {
 	t.Helper()
 	for offset, word := range strings.Fields(words) {
@@ -30,9 +30,8 @@ func ledgerLog(t *testing.T, words string) (records []kafka.Record) {
 			r.Value = f.Append(nil)
 		case 'c':
 			c := record.Commit{Birth: 1, Anchor: record.Anchor{Offset: -1}, SetterOffset: -1}
-			if strings.HasSuffix(word, "r") {
-				c.Mark = record.MarkReset
-				word = strings.TrimSuffix(word, "r")
+			if mark, ok := ledgerMarks[word[len(word)-1]]; ok {
+				c.Mark, word = mark, word[:len(word)-1]
 			}
 			word, birth, other := strings.Cut(word, "b")
 			if other {
@@ -47,6 +46,9 @@ func ledgerLog(t *testing.T, words string) (records []kafka.Record) {
 	}
 	return records
 }
+
+var ledgerMarks = map[byte]record.Mark{'g': record.MarkResetting, 'r': record.MarkReset, 'l': record.MarkLoss, 's': record.MarkReseal,
+	'k': record.MarkSkip}
 
 // The ledger accepts whatever compaction, aborted runs and older owners leave, and nothing else (V3).
 func TestLedger(t *testing.T) {
@@ -66,6 +68,10 @@ func TestLedger(t *testing.T) {
 		{name: "begins above 0", log: ". . . . u c5/9@3 m u c6/1@3 m"},
 		{name: "reset", log: born + "u c1/1@7 m c0/0@7b9r m u c1/1@7b9 m"},
 		{name: "reset in a hole", log: born + "u c1/1@7 m . m u c3/1@7b9 m"},
+		{name: "reset in slices", log: born + "u u c1/2@7 m f8 m u c2/1@8g m u c3/1@8g m c0/0@8b9r m"},
+		{name: "reset of what is nobody's", log: "u u f8 m u c0/1@8g m c0/0@8b9r m"},
+		{name: "reseal after an update of nobody's", log: born + "u c1/1@7 m u f8 m c2/0@8s m u c3/1@8 m"},
+		{name: "life after a loss", log: born + "u c1/1@7 m f8 m c0/0@8b9l m u c1/1@8b9 m"},
 		{name: "from a commit", log: born + "u c1/1@7 m u u c2/2@7 m", from: 6},
 		{name: "from a fence record", log: born + "u c1/1@7 m f8 m u c2/1@8 m", from: 9},
 
@@ -81,6 +87,9 @@ func TestLedger(t *testing.T) {
 		{name: "another writer", log: born + "u c1/1@8 m", want: "written under fence 0000000000000008, but the fence record in force is 0000000000000007"},
 		{name: "the old owner writes on", log: born + "f8 m u c1/1@7 m", want: "written under fence 0000000000000007"},
 		{name: "birth without a reset", log: born + "c0/0@7b9 m", want: "birth 0000000000000009 follows birth 0000000000000001 without a reset"},
+		{name: "birth by a skip", log: born + "c0/0@7b9k m", want: "without a reset"},
+		{name: "number of a loss", log: born + "c1/0@7b9l m", want: "without a reset"},
+		{name: "skip after an update of nobody's", log: born + "u c1/1@7 m u f8 m c2/0@8k m", want: "commit 2 has 0 records, 1 are there"},
 		{name: "damaged commit record", log: born + "c1/0@7 x", want: "commit record"},
 	}
 	for _, row := range rows {

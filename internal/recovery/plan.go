@@ -35,6 +35,7 @@ type end struct {
 	last        *record.Commit
 	lastAt      int64
 	retentionMS int64 // smallest delete.retention.ms ever seen
+	goOn        bool  // without committed data that is gone: what knows of it is set aside
 }
 
 // plan says from where to go on.
@@ -53,6 +54,9 @@ func refuse(word, format string, args ...any) *refusal {
 	return &refusal{word, fmt.Sprintf(format, args...)}
 }
 
+// wordLost names an image that knows of committed data that is gone.
+const wordLost = "lost-branch"
+
 const whyUsable = "newest that is usable"
 
 // choose decides which image to use: the newest usable one. It is a pure function, so that every row of its table is a
@@ -67,6 +71,9 @@ func choose(e end, images []image) plan {
 	for _, i := range order {
 		img := &images[i]
 		refused, lost := e.judge(img)
+		if lost != nil && e.goOn {
+			refused, lost = refuse(wordLost, "%v", lost), nil
+		}
 		switch {
 		case lost != nil && p.lost == nil:
 			p.lost = lost

@@ -28,13 +28,8 @@ func (s *sequence) prove(context.Context) error {
 // proveInput checks that the input still is the log that the state was made of, and that nothing is gone from where it
 // goes on: the position lies in the log, and the record at the anchor's offset has the anchor's bytes (R16, V24).
 func (s *sequence) proveInput(ctx context.Context) error {
-	c, in := s.end.last, s.Identity.Input.Name
-	lost := func(offset int64, format string, args ...any) error {
-		err := (&changelog{topic: in, partition: s.Partition}).fail(kafka.ClassLost, "check input", offset,
-			"restore the topic, or tidemark run --accept-loss", format, args...)
-		return err
-	}
-	log, err := s.Cluster.Log(in, s.Partition)
+	c := s.end.last
+	log, err := s.Cluster.Log(s.Identity.Input.Name, s.Partition)
 	if err != nil {
 		return err
 	}
@@ -46,9 +41,13 @@ func (s *sequence) proveInput(ctx context.Context) error {
 	switch position := int64(c.Position); {
 	case c.Position == record.NoInput:
 	case position < o.Start:
-		return lost(position, "the state goes on at offset %d, the log starts at %d: %d offsets are gone", position, o.Start, o.Start-position)
+		err = s.loseInput(position, o.Start, "the state goes on at offset %d, the log starts at %d: %d offsets are gone", position, o.Start, o.Start-position)
 	case position > o.HighWatermark:
-		return lost(position, "the state goes on at offset %d, the log ends at %d: the last %d offsets are gone", position, o.HighWatermark, position-o.HighWatermark)
+		err = s.loseInput(position, o.HighWatermark, "the state goes on at offset %d, the log ends at %d: the last %d offsets are gone",
+			position, o.HighWatermark, position-o.HighWatermark)
+	}
+	if err != nil {
+		return err
 	}
 	s.report.Anchor = "none"
 	if c.Anchor.Offset < 0 {
@@ -64,7 +63,8 @@ func (s *sequence) proveInput(ctx context.Context) error {
 	}
 	hash, _ := record.AnchorHash(nil, f.Records[0].Key, f.Records[0].Value)
 	if hash != c.Anchor.Hash {
-		return lost(c.Anchor.Offset, "the record there has hash %v, the one consumed had %v: the input is another log", hash, c.Anchor.Hash)
+		s.report.Anchor = "other"
+		return s.loseInput(c.Anchor.Offset, int64(s.goesOn()), "the record there has hash %v, the one consumed had %v: the input is another log", hash, c.Anchor.Hash)
 	}
 	s.report.Anchor = "proved"
 	return nil

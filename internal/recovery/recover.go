@@ -42,6 +42,8 @@ type Recovery struct {
 	Checkpoints *store.Dir
 	// Live is the base of a task that goes through I8, nil for a start of the process.
 	Live *Live
+	// Accept is what an explicit repair lets pass; AcceptNothing for a start.
+	Accept Accept
 
 	Random   func() uint64        // for fence and birth ids: unpredictable, never twice the same
 	Now      func() time.Duration // a monotonic clock
@@ -82,6 +84,7 @@ type Recovered struct {
 	Position  record.ChangelogPosition // of the changelog, to read next
 	FenceMS   int64                    // broker time of the fence record ...
 	FenceSeen time.Duration            // ... and when we were given it, by Now
+	Loss      *Loss                    // what is gone, with AcceptLoss only; nil for nothing. It is to be committed first
 	Report    Report
 }
 
@@ -115,15 +118,7 @@ func (r *Recovery) Report() Report { return r.report }
 // run is the order of section 5. Nothing before the fence writes; nothing after it is believed that was read before.
 func (s *sequence) run(ctx context.Context) error {
 	ms := &s.report.Phases
-	err := s.steps(ctx,
-		step{StepIdentify, s.identify, &ms.Identify},       // read only: is this changelog ours, is the task born?
-		step{StepAsk, s.ask, &ms.Ask},                      // does the group still assign it to us?
-		step{StepFence, s.fence, &ms.Fence},                // InitProducerID: no older owner writes from here on
-		step{StepFenceSend, s.sendFence, &ms.FenceRecord},  // our own record, acknowledged at offset F ...
-		step{StepFenceCommit, s.endFence, &ms.FenceRecord}, // ... is the end of what is to be recovered
-		step{StepTail, s.readEnd, &ms.Tail},                // last commit record, smallest retention, F's broker time
-	)
-	if err != nil {
+	if err := s.claim(ctx); err != nil {
 		return err
 	}
 	if s.end.last == nil {
@@ -140,6 +135,19 @@ func (s *sequence) run(ctx context.Context) error {
 	return s.steps(ctx,
 		step{StepAnchor, s.proveInput, &ms.Anchor},
 		step{StepDone, nothing, &ms.Anchor},
+	)
+}
+
+// claim makes the task ours, and finds the end of its changelog.
+func (s *sequence) claim(ctx context.Context) error {
+	ms := &s.report.Phases
+	return s.steps(ctx,
+		step{StepIdentify, s.identify, &ms.Identify},       // read only: is this changelog ours, is the task born?
+		step{StepAsk, s.ask, &ms.Ask},                      // does the group still assign it to us?
+		step{StepFence, s.fence, &ms.Fence},                // InitProducerID: no older owner writes from here on
+		step{StepFenceSend, s.sendFence, &ms.FenceRecord},  // our own record, acknowledged at offset F ...
+		step{StepFenceCommit, s.endFence, &ms.FenceRecord}, // ... is the end of what is to be recovered
+		step{StepTail, s.readEnd, &ms.Tail},                // last commit record, smallest retention, F's broker time
 	)
 }
 
@@ -212,6 +220,7 @@ type sequence struct {
 	source   *image // the image in use, nil for an empty store
 	store    *store.Memory
 	birth    *record.Commit
+	loss     Loss
 	position record.ChangelogPosition
 }
 
@@ -223,7 +232,8 @@ func (r *Recovery) begin() (*sequence, error) {
 	r.report.Partition = r.Partition
 	s := &sequence{Recovery: r}
 	s.changelog = changelog{log: log, topic: r.Identity.Changelog.Name, partition: r.Partition}
-	s.end = end{job: r.Job, partition: r.Partition, identity: &r.Identity, retentionMS: r.RetentionMS}
+	s.end = end{job: r.Job, partition: r.Partition, identity: &r.Identity, retentionMS: r.RetentionMS,
+		goOn: r.Accept == AcceptLoss}
 	return s, nil
 }
 
@@ -363,6 +373,9 @@ func (s *sequence) result() *Recovered {
 	c := s.end.last
 	r := &s.report
 	r.Commit, r.Birth, r.Digest, r.Live, r.Input = c.Number, c.Birth.String(), c.Digest.String(), c.Live, int64(c.Position)
+	if c.Mark != record.MarkNone {
+		s.warn("commit %d, the last one, is a repair (%v): %s", c.Number, c.Mark, c.Note)
+	}
 	return &Recovered{Writer: s.writer, Fence: s.written, Store: s.store, Commit: c, Position: s.position,
-		FenceMS: s.end.fenceMS, FenceSeen: s.fenceSeen, Report: *r}
+		FenceMS: s.end.fenceMS, FenceSeen: s.fenceSeen, Loss: s.accepted(), Report: *r}
 }

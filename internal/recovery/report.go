@@ -22,7 +22,7 @@ type Report struct {
 	Digest     string       `json:"digest"`
 	Live       record.Count `json:"live_entries"`
 	Input      int64        `json:"input_position"`
-	Anchor     string       `json:"anchor"` // proved | unproved | none
+	Anchor     string       `json:"anchor"` // proved | unproved | none | other, where that loss was accepted
 	Warnings   []string     `json:"warnings,omitempty"`
 }
 
@@ -100,6 +100,7 @@ const (
 	StepAnchor      Step = "anchor"
 	StepStart       Step = "start"
 	StepBirthSend   Step = "birth-send"
+	StepFold        Step = "fold" // of a repair
 	StepBirthCommit Step = "birth-commit"
 	StepDone        Step = "done"
 )

@@ -44,6 +44,11 @@ func (s *sequence) plan(context.Context) error {
 	if s.choice.lost != nil {
 		return s.fail(kafka.ClassLost, "plan", s.end.lastAt, "restore the changelog, or tidemark run --accept-loss", "%w", s.choice.lost)
 	}
+	for _, a := range s.choice.aside {
+		if a.Word == wordLost {
+			s.loseCommits(s.end.last.Number, a.Reason)
+		}
+	}
 	s.source, s.report.Why = nil, s.choice.why
 	switch {
 	case s.choice.use >= 0:

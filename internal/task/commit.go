@@ -58,6 +58,7 @@ func (t *Task) Begin() (*Batch, error) {
 	}
 	o := t.view.open
 	o.meta.Number = t.committed.Number + 1
+	o.meta.Mark, o.meta.Note = record.MarkNone, "" // they were the last commit's, if that was a repair
 	if err := t.encode(o); err != nil {
 		return nil, err
 	}
