@@ -153,6 +153,8 @@ type Admin interface {
 	Members(ctx context.Context, group string) ([]GroupMember, error)
 	// GroupOffsets is Group.Offsets for those who have no seat: the offsets that a group has for a topic.
 	GroupOffsets(ctx context.Context, group, topic string) (map[int32]GroupOffset, error)
+	// SetGroupOffset is Group.SetOffset for those who have no seat. Brokers refuse it while anybody has one.
+	SetGroupOffset(ctx context.Context, group, topic string, partition int32, offset GroupOffset) error
 	// Remove takes a member out of a group at once, as the end of its session would. One that is gone already is no
 	// error.
 	Remove(ctx context.Context, group string, member GroupMember) error

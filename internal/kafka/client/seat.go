@@ -109,17 +109,21 @@ func remove(ctx context.Context, cl *kgo.Client, group string, seat kafka.Member
 
 // SetOffset is described in package kafka.
 func (g *group) SetOffset(ctx context.Context, partition int32, next record.InputPosition, metadata string) error {
-	seat := g.Member()
+	return setOffset(ctx, g.ops, g.options.Group, g.Member(), place{g.options.Topic, partition, int64(next)}, metadata)
+}
+
+// setOffset sets the offset of a group as the holder of a seat, or as nobody. The client is one of byName.
+func setOffset(ctx context.Context, cl *kgo.Client, group string, seat kafka.Member, at place, metadata string) error {
 	p := kmsg.NewOffsetCommitRequestTopicPartition()
-	p.Partition, p.Offset, p.Metadata = partition, int64(next), &metadata
+	p.Partition, p.Offset, p.Metadata = at.partition, at.offset, &metadata
 	topic := kmsg.NewOffsetCommitRequestTopic()
-	topic.Topic = g.options.Topic
+	topic.Topic = at.topic
 	topic.Partitions = append(topic.Partitions, p)
 	req := kmsg.NewPtrOffsetCommitRequest()
-	req.Group, req.MemberID, req.Generation = g.options.Group, seat.ID, seat.Generation
+	req.Group, req.MemberID, req.Generation = group, seat.ID, seat.Generation
 	req.InstanceID = instanceOf(seat)
 	req.Topics = append(req.Topics, topic)
-	resp, err := req.RequestWith(ctx, g.ops)
+	resp, err := req.RequestWith(ctx, cl)
 	if err == nil && (len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1) {
 		err = errors.New("the broker's answer is not about the partition named")
 	}
@@ -127,7 +131,7 @@ func (g *group) SetOffset(ctx context.Context, partition int32, next record.Inpu
 		err = kerr.ErrorForCode(resp.Topics[0].Partitions[0].ErrorCode)
 	}
 	if err != nil {
-		return fail("set the offset of group "+g.options.Group, place{g.options.Topic, partition, int64(next)}, late(ctx, err))
+		return fail("set the offset of group "+group, at, late(ctx, err))
 	}
 	return nil
 }

@@ -313,6 +313,7 @@ var groupTests = map[string]func(*suite){
 		if o := must[map[int32]kafka.GroupOffset](s)(admin.GroupOffsets(s.ctx, name, topic)); fmt.Sprint(o) != fmt.Sprint(want) {
 			s.Errorf("%v, want %v", o, want)
 		}
+		s.fails(admin.SetGroupOffset(s.ctx, name, topic, 0, kafka.GroupOffset{Next: 7}), kafka.ClassFenced)
 		seats := map[string]string{a.Member().ID: "", b.Member().ID: "one"}
 		members := must[[]kafka.GroupMember](s)(admin.Members(s.ctx, name))
 		for _, m := range members {
@@ -331,6 +332,11 @@ var groupTests = map[string]func(*suite){
 		}
 		if m := must[[]kafka.GroupMember](s)(admin.Members(s.ctx, name)); len(m) != 0 {
 			s.Errorf("still there: %v", m)
+		}
+		want[0] = kafka.GroupOffset{Next: 7, Metadata: "nobody's"}
+		s.ok(admin.SetGroupOffset(s.ctx, name, topic, 0, want[0]))
+		if o := must[map[int32]kafka.GroupOffset](s)(admin.GroupOffsets(s.ctx, name, topic)); fmt.Sprint(o) != fmt.Sprint(want) {
+			s.Errorf("%v, want %v", o, want)
 		}
 	},
 }

@@ -175,6 +175,18 @@ func (a admin) GroupOffsets(ctx context.Context, groupName, topic string) (offse
 	return offsets, err
 }
 
+// SetGroupOffset implements kafka.Admin.
+func (a admin) SetGroupOffset(ctx context.Context, groupName, topic string, partition int32, offset kafka.GroupOffset) error {
+	return a.c.pass(ctx, Call{Op: OpSetOffset, Group: groupName, Topic: topic, Partition: partition}, func(int) error {
+		g := a.c.groupLocked(groupName)
+		if len(g.members) > 0 {
+			return fail(kafka.ClassFenced, "set offset", topic, partition, int64(offset.Next), errMember)
+		}
+		g.offsets[partition] = offset
+		return nil
+	})
+}
+
 // Remove implements kafka.Admin.
 func (a admin) Remove(ctx context.Context, groupName string, member kafka.GroupMember) error {
 	return a.c.pass(ctx, Call{Op: OpLeave, Group: groupName}, func(int) error {
