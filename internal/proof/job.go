@@ -19,7 +19,9 @@ type Job struct {
 	Name       string
 	Oracle     oracle.Config
 	Checkpoint time.Duration
-	MaxRecords int // of one commit; 0 for the default
+	MaxRecords int      // of one commit; 0 for the default
+	Brokers    []string // none for an embedded broker in the state directory
+	Leave      bool     // a planned stop gives up the seat in the group (shutdown: leave)
 }
 
 // Path returns a path in the job's directory.
@@ -45,13 +47,32 @@ func (j *Job) group() string     { return j.Name }
 
 func (j *Job) results(aggregation string) string { return j.Name + "-" + aggregation }
 
-// WriteConfig writes the configuration file: the job on an embedded broker in its own state directory.
+// Changelog is the name of the changelog topic.
+func (j *Job) Changelog() string { return j.changelog() }
+
+// Group is the name of the consumer group.
+func (j *Job) Group() string { return j.group() }
+
+// Topics are the topics that somebody has to make on a cluster that is not embedded; the changelog is not among them.
+func (j *Job) Topics() []string {
+	topics := []string{j.input(), j.late(), j.dead()}
+	for _, a := range j.Oracle.Aggregations {
+		topics = append(topics, j.results(a.Name))
+	}
+	return topics
+}
+
+// WriteConfig writes the configuration file: the job on its brokers, or on an embedded one in its own state directory.
 func (j *Job) WriteConfig() error {
 	c := &j.Oracle
 	var b bytes.Buffer
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	line("job: %s", j.Name)
-	line("kafka: {embedded: {partitions: %d}}", c.Partitions)
+	if len(j.Brokers) > 0 {
+		line("kafka: {brokers: [%s]}", quoted(j.Brokers))
+	} else {
+		line("kafka: {embedded: {partitions: %d}}", c.Partitions)
+	}
 	line("input:")
 	line("  topic: %s", j.input())
 	line("  key: [%s]", quoted(c.Key))
@@ -74,6 +95,9 @@ func (j *Job) WriteConfig() error {
 		line("commit: {max_records: %d}", j.MaxRecords)
 	}
 	line("checkpoint: {interval: %dms}", j.Checkpoint.Milliseconds())
+	if j.Leave {
+		line("shutdown: leave")
+	}
 	return os.WriteFile(j.Config(), b.Bytes(), 0o600)
 }
 

@@ -1,0 +1,54 @@
+package proof
+
+import (
+	"context"
+	"os"
+	"syscall"
+)
+
+// Instance is one `tidemark run` of a job. Instances of one job are Jobs that differ in Dir alone: they share topics and
+// group, and each has a state directory of its own.
+type Instance struct{ child *child }
+
+// StartInstance starts the daemon. Its log, JSON lines with a full report of each recovery, goes to a file of that name.
+func (j *Job) StartInstance(name string) (*Instance, error) {
+	c, err := j.start(name, nil, "run", "-c", j.Config(), "--json")
+	return &Instance{child: c}, err
+}
+
+// Done is closed when the process has ended.
+func (i *Instance) Done() <-chan struct{} { return i.child.done }
+
+// Failure is nil after exit code 0, else the exit state and the end of the log. It is read after Done.
+func (i *Instance) Failure() error { return i.child.failure() }
+
+// PID is the process id.
+func (i *Instance) PID() int { return i.child.command.Process.Pid }
+
+// Log is what the process has logged so far.
+func (i *Instance) Log() ([]byte, error) { return os.ReadFile(i.child.errPath) }
+
+// Kill ends the process with SIGKILL, also one that is paused, and waits for it. It is an error when the process had ended
+// before.
+func (i *Instance) Kill() error { return i.child.kill() }
+
+// Stop asks the process for a clean end and waits for it; an exit code that is not 0 is an error.
+func (i *Instance) Stop() error { return i.child.stop() }
+
+// Pause stops the process in the middle of whatever it does; Resume lets it go on.
+func (i *Instance) Pause() error { return i.child.command.Process.Signal(syscall.SIGSTOP) }
+
+// Resume is described at Pause.
+func (i *Instance) Resume() error { return i.child.command.Process.Signal(syscall.SIGCONT) }
+
+// Flow is a feed on its way into the input topic while other things happen.
+type Flow struct{ flow *flow }
+
+// StartFlow produces a feed at about rate lines a second until Finish.
+func (j *Job) StartFlow(feed Feed, rate int) (*Flow, error) {
+	f, err := j.startFlow(feed, rate)
+	return &Flow{flow: f}, err
+}
+
+// Finish ends the flow and waits until every line is acknowledged. It returns their number. It is called once.
+func (f *Flow) Finish(ctx context.Context) (lines int, err error) { return f.flow.finish(ctx, false) }
