@@ -45,7 +45,7 @@ func newCrew(t *testing.T, limit time.Duration, partitions int32, edit func(inst
 	c := &crew{t: t, ctx: ctx, partitions: partitions}
 	program, err := binary()
 	c.must(err)
-	name := fmt.Sprintf("%s-%d", strings.ToLower(t.Name()), time.Now().UnixNano())
+	name := fmt.Sprintf("%s-%d", strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-")), time.Now().UnixNano())
 	for i := range 2 {
 		job := &proof.Job{Binary: program, Dir: t.TempDir(), Name: name, Oracle: proof.FleetConfig(partitions), Checkpoint: time.Second,
 			Brokers: []string{broker.Addr}}

@@ -38,7 +38,7 @@ func TestTwoInstancesKilledAndPaused(t *testing.T) {
 			left--
 			storm.pause(left%3 != 0 || storm.zombies == 0)
 		} else {
-			storm.kill(storm.random.IntN(2))
+			storm.kill(storm.random.IntN(2), true)
 		}
 	}
 	storm.whole(storm.crewed[:]...)
@@ -112,8 +112,8 @@ func (s *storm) freeze(victim *instance, aimed bool) (torn bool) {
 	}
 }
 
-// kill kills an instance at a random time and starts it again, at once or when the other has taken over.
-func (s *storm) kill(number int) {
+// kill kills an instance at a random time and starts it again, at once or, if that one can, when the other has taken over.
+func (s *storm) kill(number int, otherAwake bool) {
 	victim, other := s.crewed[number], s.crewed[1-number]
 	s.linger(1500 * time.Millisecond)
 	torn := s.freeze(victim, s.random.IntN(2) == 0)
@@ -130,16 +130,16 @@ func (s *storm) kill(number int) {
 		s.kills++
 	}
 	fate := "restarted at once"
-	switch s.random.IntN(8) {
-	case 0:
+	switch n := s.random.IntN(8); {
+	case n == 0 && otherAwake:
 		fate = "machine lost, the other takes over"
 		s.lost++
 		s.must(os.RemoveAll(victim.job.StateDir()))
 		s.takenOver(other, stand.owned)
-	case 1:
+	case n == 1 && otherAwake:
 		fate = "the other takes over"
 		s.takenOver(other, stand.owned)
-	case 2, 3, 4:
+	case n < 5:
 		fate = "restarted at once without checkpoints"
 		s.wiped++
 		s.must(os.RemoveAll(victim.job.LocalState()))
@@ -170,7 +170,7 @@ func (s *storm) pause(zombie bool) {
 	stand, seen := victim.stand(), len(victim.log())
 	s.takenOver(other, stand.owned)
 	if s.random.IntN(3) == 0 {
-		s.kill(1 - number) // the zombie wakes while its successor is dead or recovers
+		s.kill(1-number, false) // the zombie wakes while its successor is dead or recovers
 	} else {
 		s.linger(time.Second)
 	}
