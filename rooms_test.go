@@ -32,7 +32,7 @@ type room struct {
 var (
 	pure   = []string{"window", "aggregate", "reading"}
 	state  = []string{"internal/record", "internal/task", "internal/store", "internal/recovery", "internal/kafka"}
-	engine = slices.Concat(pure, state, []string{"internal/job", "internal/kafka/client", "internal/status"})
+	engine = slices.Concat(pure, state, []string{"internal/job", "internal/kafka/client", "internal/repair", "internal/status"})
 	franz  = "github.com/twmb/franz-go"
 )
 
@@ -52,6 +52,7 @@ var rooms = []room{
 	{dir: "internal/kafka/kafkatest", ours: []string{"internal/record", "internal/kafka"}},
 	{dir: "internal/store/storetest", outside: []string{"github.com/cockroachdb/pebble/v2"}}, // file faults
 	{dir: "internal/recovery", ours: []string{"internal/record", "internal/store", "internal/kafka"}},
+	{dir: "internal/repair", ours: []string{"internal/record", "internal/store", "internal/kafka", "internal/recovery"}},
 	{dir: "internal/status", outside: []string{"github.com/prometheus/client_golang"}}, // pure: facts in, verdicts and texts out
 	{dir: ".", ours: engine, outside: []string{"golang.org/x/sys"}},
 	{dir: "tidemarktest", ours: []string{".", "internal/kafka/kafkatest"}, reach: engine},
