@@ -136,6 +136,9 @@ func (a *App) Run(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	if err := a.newcomer(ctx); err != nil {
+		return err
+	}
 	if err := a.join(); err != nil {
 		return err
 	}

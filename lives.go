@@ -151,10 +151,7 @@ func (r *runner) recovery(ctx context.Context, proc Processor, turn *turn, cance
 			a.emit(Event{Partition: r.partition, Kind: EventProgress, Progress: &p})
 		},
 	}
-	for _, g := range proc.Aggregations() {
-		rec.Aggregations = append(rec.Aggregations, record.AggregationState{Name: g.Name, Fingerprint: g.Fingerprint,
-			ClosedEnd: record.NoTime})
-	}
+	rec.Aggregations = aggregations(proc)
 	if h := r.held; h != nil {
 		rec.Live = &recovery.Live{Store: h.store, Position: h.position, TimeMS: h.timeMS, Commit: h.committed, Changed: h.task.Replayed}
 	}

@@ -513,7 +513,7 @@ func TestD06LongRestore(t *testing.T) {
 			return kafkatest.Verdict{}
 		})
 		d := w.daemonize(func(o *Options) { o.StateDir = w.t.TempDir() })
-		s := d.after(5 * time.Second)
+		s := d.after(20 * time.Second) // the look before the start takes one fetch
 		d.want(s, 0, status.Recovering, status.Amber, "recovering, step")
 		d.wantLive(s, true)
 		slow.Store(false)
