@@ -7,6 +7,7 @@
 #   bench     benchmarks, with the machine and the Go version in the output
 #   sweep     every pair of crash positions of the step machine, and many triples
 #   realdata  every set of ../shared/data against its truth file, when the data is there
+#   kafka     what needs Apache Kafka, which it starts by itself: Java 17 and Maven are needed. TIDEMARK_KILLS=100 for more
 #   soak      200 kills of a daemon at work, each checked against the oracle
 
 GO      ?= go
@@ -17,7 +18,7 @@ RACE := $(if $(shell command -v $$($(GO) env CC)),-race)
 
 BROWSER ?= chromium
 
-.PHONY: build test check page bench realdata soak sweep clean
+.PHONY: build test check page bench realdata kafka soak sweep clean
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/tidemark ./cmd/tidemark
@@ -42,6 +43,9 @@ bench:
 
 realdata: build
 	TIDEMARK_BIN=$(CURDIR)/bin/tidemark TIDEMARK_REALDATA=all $(GO) test -v -count 1 -timeout 60m -run RealData ./integration
+
+kafka: build
+	TIDEMARK_BIN=$(CURDIR)/bin/tidemark $(GO) test -v -count 1 -timeout 30m ./integration/kafka
 
 soak: build
 	TIDEMARK_BIN=$(CURDIR)/bin/tidemark TIDEMARK_KILLS=200 $(GO) test -v -count 1 -timeout 120m -run Kill ./integration
