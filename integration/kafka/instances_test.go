@@ -89,7 +89,7 @@ func (c *crew) members() []kafka.GroupMember {
 	return members
 }
 
-// S20: a SIGKILL and a restart on the same machine do not wait for the dead member's session: not after the first life
+// R22: a SIGKILL and a restart on the same machine do not wait for the dead member's session: not after the first life
 // of a directory, whose dynamic member is evicted, not after the later ones, which have a static id, and not without
 // checkpoints. The time is from the kill to the broker's append time of the last first commit that carries input.
 func TestRestartDoesNotWaitForTheSession(t *testing.T) {
@@ -170,7 +170,7 @@ func TestSecondInstanceMovesWholeTasks(t *testing.T) {
 	}
 	finish()
 	c.must(first.Stop())
-	c.prove()
+	c.prove(c.jobs...)
 }
 
 // once holds that exactly these partitions were recovered, each one time.
@@ -269,7 +269,7 @@ func TestCopiedDefinitionNeverFences(t *testing.T) {
 			}
 			finish()
 			c.must(running.Stop())
-			c.prove()
+			c.prove(c.jobs[0])
 		})
 	}
 }

@@ -101,4 +101,16 @@ func TestConfigNamesEverything(t *testing.T) {
 			t.Errorf("no %q in\n%s", part, text)
 		}
 	}
+	job.Brokers, job.Leave = []string{"127.0.0.1:9092"}, true
+	if err := job.WriteConfig(); err != nil {
+		t.Fatal(err)
+	}
+	if text, err = os.ReadFile(job.Config()); err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []string{`kafka: {brokers: ["127.0.0.1:9092"]}`, "shutdown: leave"} {
+		if !strings.Contains(string(text), part) || strings.Contains(string(text), "embedded") {
+			t.Errorf("no %q, or an embedded broker, in\n%s", part, text)
+		}
+	}
 }
