@@ -15,7 +15,7 @@ func (e *env) checkCommand() *cobra.Command {
 		Short: "Check the job's configuration: every fault in one go, with the repair",
 		Long: `Check the job's configuration without asking any broker. Every fault is told in one go, with its line and a repair; exit
 code 1. When there is none, the configuration in force is printed as YAML, defaults included, each value with its source.`,
-		Args:  arguments(),
+		Args: arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if live {
 				return usage(errors.New("check --live: not yet: it comes with a later version; tidemark run checks the topics at its start"))
