@@ -639,3 +639,49 @@ func TestStatusTellsWhereATaskStands(t *testing.T) {
 		}
 	})
 }
+
+// TestStatusWhileBusy looks all the time while tasks work and fail: what is seen of one task is of one commit (I9).
+func TestStatusWhileBusy(t *testing.T) {
+	w := newWorld(t, 2)
+	w.produce(20_000)
+	w.cluster.Inject(func(c kafkatest.Call) kafkatest.Verdict {
+		if c.Op == kafkatest.OpCommit && c.N%50 == 0 {
+			return kafkatest.ApplyThenFail(errAway)
+		}
+		return kafkatest.Verdict{}
+	})
+	o := w.options()
+	o.Commit = Commit{MaxRecords: 16, MaxBytes: 1 << 20}
+	app, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- app.Run(ctx) }()
+	looks := 0
+	for err = nil; ; looks++ {
+		select {
+		case err = <-done:
+		default:
+			s := app.Status()
+			for i := range s.Tasks {
+				r, g := s.Tasks[i].Readings, s.Tasks[i].Aggregations
+				if r.In != r.Accepted || len(g) > 0 && g[0].Folded != r.Accepted || s.Tasks[i].Lag != nil && *s.Tasks[i].Lag < 0 {
+					t.Fatalf("%+v", s.Tasks[i])
+				}
+			}
+			continue
+		}
+		break
+	}
+	if err != nil || ctx.Err() != nil {
+		t.Fatal(err, ctx.Err())
+	}
+	w.results()
+	total := app.Status().Totals
+	if looks < 10 || w.cluster.Injected(kafkatest.OpCommit) == 0 || total.Failures.Transient == 0 || total.Recoveries.LiveBase == 0 {
+		t.Errorf("looked %d times, totals %+v", looks, total)
+	}
+}
