@@ -43,8 +43,7 @@ type App struct {
 	topics  *topics
 	offsets *offsetSetter
 	joinMS  float64 // from the start of Run to the first assignment
-	started time.Time
-	limit   maxState
+	here    atomic.Pointer[here]
 	used    atomic.Int64                // bytes of the states of all tasks
 	waiting atomic.Pointer[status.Wait] // what the process as a whole waits for
 	totals  totals
@@ -115,7 +114,7 @@ func (a *App) Run(ctx context.Context) (err error) {
 	for _, note := range notes {
 		a.log.Warn(note)
 	}
-	a.started, a.limit = time.Now(), stateLimit(&a.options)
+	a.here.Store(&here{started: time.Now(), instance: a.dir.identity.UUID, path: a.dir.absolute(), limit: stateLimit(&a.options)})
 	a.await(status.ForBroker, "a broker to answer")
 	if a.options.Listen != "" {
 		page, err := a.serve()

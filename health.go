@@ -239,15 +239,21 @@ func (a *App) await(what, name string) {
 	a.waiting.Store(w)
 }
 
-// Status tells how the job's process stands, judged at this moment. It is safe to call at any time while Run runs, and
-// disturbs no task.
+// here is where and since when the process runs, known once its state directory is open.
+type here struct {
+	started        time.Time
+	instance, path string
+	limit          maxState
+}
+
+// Status tells how the job's process stands, judged at this moment. It is safe to call at any time, and disturbs no task.
 func (a *App) Status() *Status {
 	now := time.Now()
 	o := &a.options
-	s := &Status{Format: status.Format, Job: o.Job, Version: o.Version, Host: hostname(), PID: os.Getpid(), Started: a.started, At: now,
+	s := &Status{Format: status.Format, Job: o.Job, Version: o.Version, Host: hostname(), PID: os.Getpid(), At: now,
 		Input: o.Input, Changelog: o.Changelog.Topic, Waiting: a.waiting.Load(), Totals: a.totals.told(), Tasks: []status.Task{}}
-	if a.dir != nil {
-		s.Instance, s.StateDir = a.dir.identity.UUID, a.dir.absolute()
+	if h := a.here.Load(); h != nil {
+		s.Instance, s.StateDir, s.Started, s.Memory.Max, s.Memory.From = h.instance, h.path, h.started, h.limit.bytes, h.limit.from
 	}
 	all := a.shown()
 	longest, together := 0.0, 0.0
@@ -258,7 +264,7 @@ func (a *App) Status() *Status {
 		s.Memory.Mapped += b.mapped.Load()
 	}
 	s.EstimatedRecovery = max(longest, together/maxLoads)
-	s.Memory.Used, s.Memory.Max, s.Memory.From = a.used.Load(), a.limit.bytes, a.limit.from
+	s.Memory.Used = a.used.Load()
 	s.Judge()
 	return s
 }

@@ -92,7 +92,7 @@ func memTotal(meminfo []byte) int64 {
 // room tells whether the state may still grow: more is what a task is about to add. The error stops the task before it
 // folds or loads anything, so that its position stays (section 6, R30).
 func (b *board) room(op string, more int64) error {
-	used, limit := b.app.used.Load(), b.app.limit
+	used, limit := b.app.used.Load(), b.app.here.Load().limit
 	if used+more < limit.bytes {
 		return nil
 	}
