@@ -645,7 +645,7 @@ func TestStatusWhileBusy(t *testing.T) {
 	w := newWorld(t, 2)
 	w.produce(20_000)
 	w.cluster.Inject(func(c kafkatest.Call) kafkatest.Verdict {
-		if c.Op == kafkatest.OpCommit && c.N%50 == 0 {
+		if c.Op == kafkatest.OpCommit && c.N > 4 && c.N%5 == 0 {
 			return kafkatest.ApplyThenFail(errAway)
 		}
 		return kafkatest.Verdict{}
