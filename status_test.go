@@ -661,9 +661,10 @@ func TestStatusWhileBusy(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- app.Run(ctx) }()
 	looks := 0
-	for err = nil; ; looks++ {
+	for ended := false; !ended; looks++ {
 		select {
 		case err = <-done:
+			ended = true
 		default:
 			s := app.Status()
 			for i := range s.Tasks {
@@ -672,9 +673,7 @@ func TestStatusWhileBusy(t *testing.T) {
 					t.Fatalf("%+v", s.Tasks[i])
 				}
 			}
-			continue
 		}
-		break
 	}
 	if err != nil || ctx.Err() != nil {
 		t.Fatal(err, ctx.Err())
