@@ -396,3 +396,27 @@ func (s *stumbling) Process(v *View, in *Input) error {
 	}
 	return s.tally.Process(v, in)
 }
+
+// TestRestartAtOnceWaitsForTheDyingHolder starts while the former process has not yet let go of its lock, as after a
+// SIGKILL of one with much memory.
+func TestRestartAtOnceWaitsForTheDyingHolder(t *testing.T) {
+	path := t.TempDir()
+	first, _, err := openStateDir(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	opened := make(chan error, 1)
+	go func() {
+		second, _, err := openStateDir(path)
+		if err == nil {
+			err = second.close()
+		}
+		opened <- err
+	}()
+	if err := first.close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-opened; err != nil {
+		t.Errorf("a restart at once is refused: %v", err)
+	}
+}

@@ -1,6 +1,7 @@
 package tidemark
 
 import (
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
@@ -11,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // stateDir is the directory of one process: its identity, its lock, its checkpoints. While it is held no other process
@@ -59,7 +61,7 @@ func lockDir(path string) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("state directory: %w", err)
 	}
-	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	err = flock(f)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		holder, _ := os.ReadFile(name)
 		return nil, errors.Join(fmt.Errorf("state directory %s is in use by process %s: stop it, or give this one a state.dir of its own",
@@ -76,6 +78,21 @@ func lockDir(path string) (*os.File, error) {
 		return nil, errors.Join(fmt.Errorf("write %s: %w", name, err), f.Close())
 	}
 	return f, nil
+}
+
+// dying is how long a process that was killed may take to let go of its lock: the kernel frees its memory first, and a
+// restart at once must not be refused for it.
+const dying = time.Second
+
+// flock takes the lock, or gives up on a living holder after a moment.
+func flock(f *os.File) error {
+	for begun := time.Now(); ; {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if !errors.Is(err, syscall.EWOULDBLOCK) || time.Since(begun) > dying {
+			return err
+		}
+		wait(context.Background(), 10*time.Millisecond)
+	}
 }
 
 func (d *stateDir) identify() (notes []string, err error) {
@@ -99,10 +116,15 @@ func (d *stateDir) identify() (notes []string, err error) {
 	}
 	d.identity = now
 	if !madeNow && !ephemeral(d.path) {
-		sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %d", now.UUID, now.Machine, now.Inode))
-		d.instance = "tidemark-" + hex.EncodeToString(sum[:12])
+		d.instance = now.instance()
 	}
 	return notes, d.save()
+}
+
+// instance is the static instance id of a directory.
+func (id *identity) instance() string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %d", id.UUID, id.Machine, id.Inode))
+	return "tidemark-" + hex.EncodeToString(sum[:12])
 }
 
 // readIdentity reads the file id of a directory; the error is os.ErrNotExist when there is none.
