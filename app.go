@@ -56,6 +56,8 @@ type App struct {
 	idle    chan int32       // partitions that have nothing left to do
 	targets map[int32]int64
 	loading chan struct{} // bounds parallel recoveries (I13)
+
+	accepted map[int32]bool // guarded by mu: tasks that have had their one recovery that accepts a loss
 }
 
 // ended tells that a runner is gone and why; nil after a stop that was asked for.
@@ -77,7 +79,7 @@ func New(options Options) (*App, error) {
 		return nil, errors.New("job, input, changelog, dead letter topic, state directory, processor and cluster must be given")
 	}
 	return &App{options: options, log: options.Log, runners: map[int32]*runner{}, boards: map[int32]*board{}, ended: make(chan ended),
-		idle: make(chan int32), loading: make(chan struct{}, maxLoads)}, nil
+		idle: make(chan int32), loading: make(chan struct{}, maxLoads), accepted: map[int32]bool{}}, nil
 }
 
 // recordBudget is how many full commits' worth of records all tasks of an instance may have under way together: many busy

@@ -66,11 +66,15 @@ func (r *runner) recover(ctx context.Context) (*life, error) {
 	r.openDir()
 	turn := &turn{free: r.app.loading, board: r.board}
 	defer turn.end()
-	recovered, err := r.recovery(ctx, proc, turn, cancel).Run(ctx)
+	rec := r.recovery(ctx, proc, turn, cancel)
+	recovered, err := rec.Run(ctx)
 	if err != nil {
 		if full := context.Cause(ctx); kafka.ClassOf(full) == kafka.ClassPermanent {
 			return nil, full // the state does not fit
 		}
+		return nil, err
+	}
+	if err := r.acceptLoss(ctx, rec, recovered); err != nil {
 		return nil, err
 	}
 	l := &life{r: r, recovered: recovered, started: started, settled: record.NoInput}
@@ -123,39 +127,41 @@ func (r *runner) processor() (Processor, error) {
 
 func (r *runner) recovery(ctx context.Context, proc Processor, turn *turn, cancel context.CancelCauseFunc) *recovery.Recovery {
 	a := r.app
-	rec := &recovery.Recovery{
-		Cluster: r.cluster, Job: a.options.Job, Partition: r.partition, Identity: a.topics.identity,
-		RetentionMS: a.topics.retention, TZData: a.options.TZData,
-		Host: hostname(), PID: int64(os.Getpid()), Version: a.options.Version,
-		Ask:         r.ask,
-		GroupOffset: r.groupOffset,
-		Start:       r.startOffset,
-		Checkpoints: r.dir,
-		Random:      random,
-		Now:         now,
-		At: func(step recovery.Step) error {
-			r.board.step(step)
-			if err := turn.at(ctx, step); err != nil {
-				return err
-			}
-			if err := r.roomFor(step); err != nil {
-				return err
-			}
-			return r.at(ctx, "recover."+string(step))
-		},
-		Progress: func(p recovery.Progress) {
-			r.board.progress(&p)
-			if err := r.board.room("replay", 0); err != nil && r.held == nil {
-				cancel(err)
-			}
-			a.emit(Event{Partition: r.partition, Kind: EventProgress, Progress: &p})
-		},
+	rec := a.recoveryOf(r.cluster, r.partition, proc)
+	rec.Ask, rec.GroupOffset, rec.Checkpoints, rec.Accept = r.ask, r.groupOffset, r.dir, a.acceptable(r.partition)
+	rec.At = func(step recovery.Step) error {
+		r.board.step(step)
+		if err := turn.at(ctx, step); err != nil {
+			return err
+		}
+		if err := r.roomFor(step); err != nil {
+			return err
+		}
+		return r.at(ctx, "recover."+string(step))
 	}
-	rec.Aggregations = aggregations(proc)
+	rec.Progress = func(p recovery.Progress) {
+		r.board.progress(&p)
+		if err := r.board.room("replay", 0); err != nil && r.held == nil {
+			cancel(err)
+		}
+		a.emit(Event{Partition: r.partition, Kind: EventProgress, Progress: &p})
+	}
 	if h := r.held; h != nil {
 		rec.Live = &recovery.Live{Store: h.store, Position: h.position, TimeMS: h.timeMS, Commit: h.committed, Changed: h.task.Replayed}
 	}
 	return rec
+}
+
+// recoveryOf is a recovery of a task as far as all have it in common; who owns the task, and how to ask, is left open.
+func (a *App) recoveryOf(cluster kafka.Cluster, partition int32, proc Processor) *recovery.Recovery {
+	return &recovery.Recovery{
+		Cluster: cluster, Job: a.options.Job, Partition: partition, Identity: a.topics.identity, Aggregations: aggregations(proc),
+		RetentionMS: a.topics.retention, TZData: a.options.TZData,
+		Host: hostname(), PID: int64(os.Getpid()), Version: a.options.Version,
+		Start:  func(ctx context.Context) (record.InputPosition, error) { return a.startOffset(ctx, cluster, partition) },
+		Random: random,
+		Now:    now,
+	}
 }
 
 // ask asks the group whether the partition is still ours. A rebalance is waited for as long as it takes.
@@ -171,9 +177,9 @@ func (r *runner) groupOffset(ctx context.Context) (kafka.GroupOffset, bool, erro
 }
 
 // startOffset resolves where a task that is born begins to read.
-func (r *runner) startOffset(ctx context.Context) (record.InputPosition, error) {
-	o := r.app.options
-	log, err := r.cluster.Log(o.Input, r.partition)
+func (a *App) startOffset(ctx context.Context, cluster kafka.Cluster, partition int32) (record.InputPosition, error) {
+	o := a.options
+	log, err := cluster.Log(o.Input, partition)
 	if err != nil {
 		return record.NoInput, err
 	}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/tidemark-streams/tidemark/internal/kafka"
 	"github.com/tidemark-streams/tidemark/internal/record"
-	"github.com/tidemark-streams/tidemark/internal/recovery"
 	"github.com/tidemark-streams/tidemark/internal/status"
 )
 
@@ -58,9 +57,9 @@ func (a *App) look(ctx context.Context, partition int32, offset kafka.GroupOffse
 	if err != nil {
 		return err
 	}
-	rec := &recovery.Recovery{Cluster: a.options.Cluster, Job: a.options.Job, Partition: partition, Identity: a.topics.identity,
-		RetentionMS: a.topics.retention, TZData: a.options.TZData, Now: now, Aggregations: aggregations(proc),
-		GroupOffset: func(context.Context) (kafka.GroupOffset, bool, error) { return offset, true, nil }}
+	rec := a.recoveryOf(a.options.Cluster, partition, proc)
+	rec.GroupOffset = func(context.Context) (kafka.GroupOffset, bool, error) { return offset, true, nil }
+	rec.Accept = a.acceptable(partition)
 	_, err = rec.Look(ctx, false)
 	return err
 }

@@ -85,6 +85,7 @@ type Options struct {
 	Commit     Commit
 	Checkpoint time.Duration // upper bound between the checkpoints of a task that commits
 	Leave      bool          // give the seat in the group up on a clean stop
+	AcceptLoss string        // who goes on without committed data or input that is gone, and why; "" to stop there (I6)
 	UntilIdle  bool          // stop when all input that was there at the start is committed
 	MaxBytes   int64         // of the state in memory of all tasks together; 0: 60 % of what MemoryLimit says
 	Listen     string        // loopback address of the status page and the other answers over HTTP; "" for none

@@ -68,6 +68,33 @@ func (a *App) prepareTopics(ctx context.Context, admin kafka.Admin) (*topics, er
 	if err := refuse(a.checkChangelog(found)); err != nil {
 		return nil, err
 	}
+	return a.describeTopics(cluster, found), nil
+}
+
+// existingTopics takes the job's topics as they are, for those who must make nothing.
+func (a *App) existingTopics(ctx context.Context, admin kafka.Admin) (*topics, error) {
+	cluster, _, err := admin.Cluster(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found, err := admin.Topics(ctx, a.topicNames()...)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range []string{a.options.Input, a.options.Changelog.Topic} {
+		if _, ok := found[name]; !ok {
+			return nil, refuse(topicFaults{fmt.Sprintf("topic %s does not exist: there is no task to repair; tidemark run makes a changelog, "+
+				"and says so where the job has lived before", name)})
+		}
+	}
+	if err := a.checkOutputs(found); err != nil {
+		return nil, err
+	}
+	return a.describeTopics(cluster, found), nil
+}
+
+// describeTopics says what is needed of topics that are in order.
+func (a *App) describeTopics(cluster string, found map[string]kafka.TopicInfo) *topics {
 	t := &topics{identity: record.Identity{ClusterID: cluster, Input: found[a.options.Input].Topic,
 		Changelog: found[a.options.Changelog.Topic].Topic}}
 	for _, name := range a.outputNames() {
@@ -75,7 +102,7 @@ func (a *App) prepareTopics(ctx context.Context, admin kafka.Admin) (*topics, er
 	}
 	t.limits = a.limits(found)
 	t.retention, _ = strconv.ParseInt(found[a.options.Changelog.Topic].Configs["delete.retention.ms"], 10, 64)
-	return t, nil
+	return t
 }
 
 // outputNames are the topics that commits write beside the changelog, each once, in order.

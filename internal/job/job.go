@@ -132,7 +132,7 @@ func (j *Job) setFields(key [][]byte) int {
 
 // fold moves the closed end of one aggregation and puts the reading into its windows that are not due.
 func (j *Job) fold(v *task.View, in *task.Input, i int, read *reading.Reading) error {
-	v.RaiseClosedEnd(i, v.StreamTime()-j.config.Aggregations[i].Grace)
+	v.RaiseClosedEnd(i, j.ClosedEnd(i, v.StreamTime()))
 	closed := v.ClosedEnd(i)
 	t := &j.layout.tables[i]
 	j.spans = t.window.Assign(j.spans[:0], read.Time)
@@ -168,6 +168,11 @@ func (j *Job) fold(v *task.View, in *task.Input, i int, read *reading.Reading) e
 		state.PartlyLate++
 	}
 	return nil
+}
+
+// ClosedEnd is how far the windows of an aggregation are closed at a stream time, in ms.
+func (j *Job) ClosedEnd(aggregation int, streamTime int64) int64 {
+	return streamTime - j.config.Aggregations[aggregation].Grace
 }
 
 // accumulatorsOf are the accumulators of a slot, one for each value field.

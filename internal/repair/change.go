@@ -20,7 +20,12 @@ type Change struct {
 	Nothing   bool      `json:"nothing"` // there is nothing to do
 	Done      bool      `json:"done"`
 	Note      string    `json:"note,omitempty"` // as written into the commit record
+
+	committed *record.Commit
 }
+
+// Committed is the commit record that was written; nil until Done.
+func (c *Change) Committed() *record.Commit { return c.committed }
 
 // Standing is where a task stands by its commit record.
 type Standing struct {
@@ -57,6 +62,11 @@ func known(t int64) *int64 {
 		return nil
 	}
 	return &t
+}
+
+// done takes what was committed.
+func (c *Change) done(committed *record.Commit) {
+	c.Done, c.Note, c.To, c.committed = true, committed.Note, standing(committed), committed
 }
 
 func (c *Change) warn(format string, args ...any) {

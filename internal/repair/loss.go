@@ -41,7 +41,7 @@ func AcceptLoss(ctx context.Context, r *recovery.Recovery, got *recovery.Recover
 	if err != nil {
 		return nil, err
 	}
-	change.Done, change.Note = true, next.Note
+	change.done(next)
 	got.Commit, got.Position, got.Loss = next, position, nil
 	report := &got.Report
 	report.Commit, report.Birth, report.Input = next.Number, next.Birth.String(), int64(next.Position)

@@ -86,8 +86,7 @@ func Do(ctx context.Context, r *recovery.Recovery, o Order) (change *Change, err
 	if _, err := w.commit(ctx, next, nil); err != nil {
 		return nil, err
 	}
-	change.Done, change.Note = true, next.Note
-	change.To = standing(next)
+	change.done(next)
 	return change, nil
 }
 
