@@ -5,6 +5,7 @@
 #   check     golangci-lint at the version that tools/go.mod pins; the first run compiles it
 #   page      pictures of the status page, wide and narrow, by the browser that BROWSER names: bin/page
 #   bench     benchmarks, with the machine and the Go version in the output
+#   bench-kafka  the same against Apache Kafka, which it starts: needs Java 17 and Maven
 #   sweep     every pair of crash positions of the step machine, and many triples
 #   realdata  every set of ../shared/data against its truth file, when the data is there
 #   kafka     what needs Apache Kafka, which it starts by itself: Java 17 and Maven are needed. TIDEMARK_KILLS=100 for more
@@ -18,7 +19,7 @@ RACE := $(if $(shell command -v $$($(GO) env CC)),-race)
 
 BROWSER ?= chromium
 
-.PHONY: build test check page bench realdata kafka soak sweep clean
+.PHONY: build test check page bench bench-kafka realdata kafka soak sweep clean
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/tidemark ./cmd/tidemark
@@ -39,7 +40,11 @@ page:
 
 bench:
 	@$(GO) version; uname -srm; grep -m1 'model name' /proc/cpuinfo 2>/dev/null || true
-	$(GO) test -run '^$$' -bench . -benchmem ./...
+	$(GO) test -run '^$$' -bench . -benchmem $$($(GO) list ./... | grep -v /integration)
+
+bench-kafka:
+	@$(GO) version; uname -srm; grep -m1 'model name' /proc/cpuinfo 2>/dev/null || true
+	$(GO) test -run '^$$' -bench . -benchmem -timeout 30m ./integration/kafka
 
 realdata: build
 	TIDEMARK_BIN=$(CURDIR)/bin/tidemark TIDEMARK_REALDATA=all $(GO) test -v -count 1 -timeout 60m -run RealData ./integration
