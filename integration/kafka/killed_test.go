@@ -47,6 +47,9 @@ func TestTwoInstancesKilledAndPaused(t *testing.T) {
 	}
 	storm.lines = finish()
 	sight := storm.prove(storm.jobs...)
+	if len(sight.Results) == 0 || len(sight.Late) == 0 || len(sight.Dead) == 0 {
+		t.Error("the run proves little: no results, no late readings or no dead letters")
+	}
 	t.Logf("%s; %d results, %d open windows, %d late, %d dead letters equal to the oracle's", &storm.tally,
 		len(sight.Results), len(sight.State), len(sight.Late), len(sight.Dead))
 	if storm.torn == 0 || storm.takeovers == 0 || storm.tornZombies == 0 || storm.refused == 0 {

@@ -308,6 +308,7 @@ var groupTests = map[string]func(*suite){
 		s.lists(a, 2, limit)
 		b := s.join(name, topic, instance("one"))
 		s.lists(b, 1, soon)
+		s.lists(a, 1, soon) // it is of the new generation too
 		s.ok(a.SetOffset(s.ctx, 1, 42, "some words"))
 		want := map[int32]kafka.GroupOffset{1: {Next: 42, Metadata: "some words"}}
 		if o := must[map[int32]kafka.GroupOffset](s)(admin.GroupOffsets(s.ctx, name, topic)); fmt.Sprint(o) != fmt.Sprint(want) {
