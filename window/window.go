@@ -20,6 +20,20 @@ type Span struct {
 // Contains tells whether t lies in the window.
 func (s Span) Contains(t int64) bool { return s.Start <= t && t < s.End }
 
+// Kind is a way to cut time into windows: a Tumbling or a Hopping.
+type Kind interface {
+	// Check tells what is wrong with the sizes, nil when nothing is. The other methods demand a kind without faults.
+	Check() error
+	// Assign appends the windows that hold t, earliest start first. A window whose bounds are not both int64 is left
+	// out (W11). It allocates only to grow dst.
+	Assign(dst []Span, t int64) []Span
+	// At returns the window that starts at start; ok is false when none does.
+	At(start int64) (s Span, ok bool)
+	// String tells the windows apart in the definition of an aggregation, whose hash is kept with the state: two kinds
+	// have the same text exactly when they have the same windows, and the text of a kind never changes.
+	String() string
+}
+
 // Tumbling cuts time into windows of equal size that do not overlap: [n*Size + Offset, (n+1)*Size + Offset) for every
 // integer n.
 type Tumbling struct {
@@ -27,7 +41,7 @@ type Tumbling struct {
 	Offset int64 // ms, at least 0 and less than Size
 }
 
-// Check tells what is wrong with the sizes, nil when nothing is. The other methods demand a w without faults.
+// Check is Kind.Check.
 func (w Tumbling) Check() error {
 	if err := Sizes.check(w.Size); err != nil {
 		return fmt.Errorf("size %s: %w", Format(w.Size), err)
@@ -38,20 +52,42 @@ func (w Tumbling) Check() error {
 	return nil
 }
 
-// Assign appends the windows that hold t, earliest start first; for tumbling windows that is one. A window whose bounds
-// are not both int64 is left out: within Size of either end of int64 nothing is appended (W11). It allocates only to
-// grow dst.
+// Assign is Kind.Assign: one window, or none within Size of either end of int64.
 func (w Tumbling) Assign(dst []Span, t int64) []Span {
-	// into is t - Offset modulo Size, rounded down before the epoch too, on a way that cannot leave int64.
-	into := t%w.Size - w.Offset
-	if into < 0 {
-		into += w.Size
-	}
-	if into < 0 {
-		into += w.Size
-	}
-	if t < math.MinInt64+into || t-into > math.MaxInt64-w.Size {
+	past := into(t, w.Size, w.Offset)
+	if !whole(t, past, w.Size) {
 		return dst
 	}
-	return append(dst, Span{Start: t - into, End: t - into + w.Size})
+	return append(dst, Span{Start: t - past, End: t - past + w.Size})
+}
+
+// At is Kind.At.
+func (w Tumbling) At(start int64) (Span, bool) { return at(start, w.Size, w.Size, w.Offset) }
+
+// String is Kind.String: both numbers in ms.
+func (w Tumbling) String() string { return fmt.Sprintf("tumbling:%d+%d", w.Size, w.Offset) }
+
+// into is how far t lies behind the last bound at n*step + offset: t - offset modulo step, rounded down before the epoch
+// too, on a way that cannot leave int64.
+func into(t, step, offset int64) int64 {
+	past := t%step - offset
+	if past < 0 {
+		past += step
+	}
+	if past < 0 {
+		past += step
+	}
+	return past
+}
+
+// whole tells that the window of this size which starts back before t has both bounds in int64.
+func whole(t, back, size int64) bool {
+	return t >= math.MinInt64+back && t-back <= math.MaxInt64-size
+}
+
+func at(start, size, step, offset int64) (Span, bool) {
+	if into(start, step, offset) != 0 || !whole(start, 0, size) {
+		return Span{}, false
+	}
+	return Span{Start: start, End: start + size}, true
 }

@@ -75,7 +75,7 @@ type Start struct {
 // Aggregation is one aggregation over the input.
 type Aggregation struct {
 	Name      string
-	Window    window.Tumbling
+	Window    window.Kind
 	Grace     int64 // ms
 	Functions aggregate.Functions
 	Output    string // topic; results are final ones in this version

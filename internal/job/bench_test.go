@@ -12,9 +12,9 @@ import (
 )
 
 // newBench is a task over an empty base, with room for any batch, and n readings of its devices in one hour.
-func newBench(b testing.TB, n, devices int) (*task.Task, *Job, []task.Input) {
+func newBench(b testing.TB, n, devices int, kind window.Kind) (*task.Task, *Job, []task.Input) {
 	config := minutes(0)
-	config.Aggregations[0].Window.Size = window.Hour
+	config.Aggregations[0].Window = kind
 	j, err := New(config, 0, 1, roomy)
 	if err != nil {
 		b.Fatal(err)
@@ -36,12 +36,22 @@ func newBench(b testing.TB, n, devices int) (*task.Task, *Job, []task.Input) {
 	return t, j, in
 }
 
+// hourly are windows of an hour, tenfold the same with ten of them over each time.
+var (
+	hourly  = window.Tumbling{Size: window.Hour}
+	tenfold = window.Hopping{Size: window.Hour, Step: window.Hour / 10}
+)
+
 // BenchmarkProcess is one reading from its bytes into a window that is in cache: scan, key and partition check, order of
-// judgement, View, exact fold.
+// judgement, View, exact fold. With ten windows it is to cost at most four times as much as with one.
 func BenchmarkProcess(b *testing.B) {
-	for _, devices := range []int{1000, 100_000} {
-		b.Run(fmt.Sprintf("%d devices", devices), func(b *testing.B) {
-			t, _, in := newBench(b, devices, devices)
+	for _, c := range []struct {
+		name    string
+		devices int
+		kind    window.Kind
+	}{{"1000 devices", 1000, hourly}, {"100000 devices", 100_000, hourly}, {"1000 devices in ten windows", 1000, tenfold}} {
+		b.Run(c.name, func(b *testing.B) {
+			t, _, in := newBench(b, c.devices, c.devices, c.kind)
 			fold(b, t, in)
 			b.ReportAllocs()
 			b.ResetTimer()
@@ -66,18 +76,20 @@ func fold(b testing.TB, t *task.Task, in []task.Input) {
 	}
 }
 
-// TestProcessAllocates nothing for accepted readings whose windows are dirty already.
+// TestProcessAllocatesNothing for accepted readings whose windows are dirty already.
 func TestProcessAllocatesNothing(t *testing.T) {
-	machine, _, in := newBench(t, 1000, 1000)
-	fold(t, machine, in)
-	allocs := testing.AllocsPerRun(20, func() {
-		for i := range in {
-			in[i].Offset += int64(len(in))
-		}
+	for _, kind := range []window.Kind{hourly, tenfold} {
+		machine, _, in := newBench(t, 1000, 1000, kind)
 		fold(t, machine, in)
-	})
-	if allocs != 0 {
-		t.Errorf("%v allocations for %d readings", allocs, len(in))
+		allocs := testing.AllocsPerRun(20, func() {
+			for i := range in {
+				in[i].Offset += int64(len(in))
+			}
+			fold(t, machine, in)
+		})
+		if allocs != 0 {
+			t.Errorf("%v: %v allocations for %d readings", kind, allocs, len(in))
+		}
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/tidemark-streams/tidemark/internal/record"
 	"github.com/tidemark-streams/tidemark/internal/task"
 	"github.com/tidemark-streams/tidemark/reading"
+	"github.com/tidemark-streams/tidemark/window"
 )
 
 // fastClock feeds the input of W01; the evil record's own timestamp is evilTime ms after t0.
@@ -403,8 +404,9 @@ func TestD11Fingerprint(t *testing.T) {
 	}
 	seen := map[uint64]string{base.Fingerprint(0): "base"}
 	for name, change := range map[string]func(*Config){
-		"size":      func(c *Config) { c.Aggregations[0].Window.Size = 30_000 },
-		"offset":    func(c *Config) { c.Aggregations[0].Window.Offset = 1 },
+		"size":      func(c *Config) { c.Aggregations[0].Window = window.Tumbling{Size: 30_000} },
+		"offset":    func(c *Config) { c.Aggregations[0].Window = window.Tumbling{Size: 60_000, Offset: 1} },
+		"step":      func(c *Config) { c.Aggregations[0].Window = window.Hopping{Size: 60_000, Step: 30_000} },
 		"functions": func(c *Config) { c.Aggregations[0].Functions = 1 },
 		"key":       func(c *Config) { c.Format.Key = []string{"site"} },
 		"two keys":  func(c *Config) { c.Format.Key = []string{"device", "site"} },
@@ -441,7 +443,7 @@ func TestAggregationsComeAndGo(t *testing.T) {
 	r.add("a", 1000, "1")
 	r.drain()
 	hour := r.config.Aggregations[0]
-	hour.Name, hour.Window.Size = "hour", 3_600_000
+	hour.Name, hour.Window = "hour", hourly
 	r.config.Aggregations = []Aggregation{hour}
 	r.crash()
 	r.add("a", 2000, "1")

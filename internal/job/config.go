@@ -26,7 +26,7 @@ type Config struct {
 // Aggregation is one table of windows.
 type Aggregation struct {
 	Name      string
-	Window    window.Tumbling
+	Window    window.Kind
 	Grace     int64 // ms
 	Functions aggregate.Functions
 }
@@ -62,7 +62,9 @@ func (a *Aggregation) check() error {
 	if a.Name == "" || len(a.Name) > record.MaxName || !utf8.ValidString(a.Name) {
 		faults = append(faults, fmt.Errorf("name of %d bytes, want 1 to %d bytes of text", len(a.Name), record.MaxName))
 	}
-	if err := a.Window.Check(); err != nil {
+	if a.Window == nil {
+		faults = append(faults, errors.New("window: none"))
+	} else if err := a.Window.Check(); err != nil {
 		faults = append(faults, fmt.Errorf("window: %w", err))
 	}
 	if a.Grace < window.Graces.Min || a.Grace > window.Graces.Max {
@@ -112,8 +114,8 @@ func (c *Config) partitionedBy() []int {
 // may change while entries live is not in it: topics, grace, guards, partitioning (R32).
 func (c *Config) Definition(i int) string {
 	a := &c.Aggregations[i]
-	return fmt.Sprintf("entry=%d key=%q values=%q numbers=float64 time=%q unit=%s window=tumbling:%d+%d functions=%s",
-		entryFormat, c.Format.Key, c.Format.Values, c.Format.Time, c.Format.Unit, a.Window.Size, a.Window.Offset, a.Functions)
+	return fmt.Sprintf("entry=%d key=%q values=%q numbers=float64 time=%q unit=%s window=%s functions=%s",
+		entryFormat, c.Format.Key, c.Format.Values, c.Format.Time, c.Format.Unit, a.Window, a.Functions)
 }
 
 // Fingerprint is the hash of the i-th aggregation's Definition.

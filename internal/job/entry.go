@@ -29,7 +29,7 @@ type layout struct {
 
 // table is one aggregation.
 type table struct {
-	window    window.Tumbling
+	window    window.Kind
 	functions aggregate.Functions
 	prefix    []byte   // of changelog keys
 	head      []byte   // of results and dump lines, up to the key fields
@@ -81,13 +81,12 @@ func (l *layout) place(key []byte) (task.Place, error) {
 // span is the window of an entry of this aggregation. A start that begins no window is damage, or state of another
 // definition that the fingerprint should have kept away.
 func (t *table) span(key []byte) (window.Span, error) {
-	var room [1]window.Span
 	start := record.Start(key)
-	spans := t.window.Assign(room[:0], start)
-	if len(spans) != 1 || spans[0].Start != start {
-		return window.Span{}, fmt.Errorf("changelog key %.32x: %d begins no window of %s", key, start, window.Format(t.window.Size))
+	span, ok := t.window.At(start)
+	if !ok {
+		return span, fmt.Errorf("changelog key %.32x: %d begins no window of %s", key, start, t.window)
 	}
-	return spans[0], nil
+	return span, nil
 }
 
 // fieldsOf are the key fields in an entry's key, which has the table's prefix, for takeField.

@@ -140,13 +140,14 @@ func (j *Job) fold(v *task.View, in *task.Input, i int, read *reading.Reading) e
 		return fmt.Errorf("no window of %q holds the time %d", j.names[i].Name, read.Time)
 	}
 	missed := 0
+	j.key = append(append(j.key[:0], t.prefix...), j.fields...)
+	head := len(j.key)
 	for _, span := range j.spans {
 		if span.End <= closed {
 			missed++
 			continue
 		}
-		j.key = append(append(j.key[:0], t.prefix...), j.fields...)
-		j.key = record.AppendStart(j.key, span.Start)
+		j.key = record.AppendStart(j.key[:head], span.Start)
 		slot, _, err := v.Touch(j.key, task.Place{Aggregation: i, Start: span.Start, End: span.End})
 		if err != nil {
 			return err

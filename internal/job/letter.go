@@ -51,7 +51,7 @@ const (
 	HeaderDetail   = headerPrefix + "detail"   // for people
 
 	HeaderAggregation = headerPrefix + "aggregation"  // late readings: for which aggregation
-	HeaderWindowStart = headerPrefix + "window_start" // the window that was missed,
+	HeaderWindowStart = headerPrefix + "window_start" // the window that was missed, the first of several,
 	HeaderWindowEnd   = headerPrefix + "window_end"   // its end not included
 	HeaderStreamTime  = headerPrefix + "stream_time"  // stream time after this reading
 	HeaderLateness    = headerPrefix + "lateness"     // closed end - window end: a grace longer by more than this had been enough
@@ -191,7 +191,9 @@ func (j *Job) refuse(v *task.View, in *task.Input, f fault) {
 	v.Emit(task.SinkDead, 0, l.key, l.value, l.all())
 }
 
-// emitLate emits a record that came too late for every window of an aggregation. start and end are of the first of them.
+// emitLate emits a record that came too late for every window of an aggregation; one that is in time for some of them is
+// only counted (I9, R18). start and end are of the first of them, so that a grace longer by more than the lateness had
+// been enough for all.
 func (j *Job) emitLate(v *task.View, in *task.Input, aggregation int, start, end int64) {
 	l := newLetter(j.config.Input, j.routing.partition, in)
 	l.text(HeaderAggregation, j.config.Aggregations[aggregation].Name)

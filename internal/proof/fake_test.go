@@ -119,7 +119,7 @@ func fakeCommit(number uint64, live, records byte) []byte {
 	b = append(append(b, 1, 6), "minute"...)
 	b = append(b, make([]byte, 8)...)
 	b = binary.AppendVarint(b, a.ClosedEnd)
-	b = append(b, 0, byte(a.Folded), 0, byte(a.Late), byte(a.Late), byte(a.Results))
+	b = append(b, 0, byte(a.Folded), byte(a.PartlyLate), byte(a.Late), byte(a.Missed), byte(a.Results))
 	b = append(b, make([]byte, 16)...)
 	return append(b, live, records, 0, 0, 0, 0)
 }

@@ -77,9 +77,9 @@ func parseCommit(value []byte) (*Commit, error) {
 		a.ClosedEnd = r.signed()
 		r.count() // accepted before the aggregation
 		a.Folded = r.count()
-		r.count() // partly late: windows that overlap
+		a.PartlyLate = r.count()
 		a.Late = r.count()
-		r.count() // windows missed: one for each late reading
+		a.Missed = r.count()
 		a.Results = r.count()
 		c.Aggregations = append(c.Aggregations, a)
 	}

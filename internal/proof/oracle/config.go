@@ -39,10 +39,11 @@ type TimeField struct {
 	Unit string
 }
 
-// Aggregation is one tumbling window with its functions. Windows begin at Offset + n*Size.
+// Aggregation is one kind of window with its functions. Windows begin at Offset + n*Step.
 type Aggregation struct {
 	Name      string
 	Size      int64 // ms
+	Step      int64 // ms; 0 is Size: windows that do not overlap
 	Offset    int64 // ms
 	Grace     int64 // ms
 	Functions []string
@@ -56,13 +57,21 @@ func (c *Config) RecordKeyFields() []string {
 	return c.PartitionedBy
 }
 
-// start returns the start of the window that holds t.
-func (a *Aggregation) start(t int64) int64 {
-	past := (t - a.Offset) % a.Size
-	if past < 0 {
-		past += a.Size
+// starts returns the starts of the windows that hold t, in rising order.
+func (a *Aggregation) starts(t int64) []int64 {
+	step := a.Step
+	if step == 0 {
+		step = a.Size
 	}
-	return t - past
+	past := (t - a.Offset) % step
+	if past < 0 {
+		past += step
+	}
+	var all []int64
+	for start := t - past; start+a.Size > t; start -= step {
+		all = append([]int64{start}, all...)
+	}
+	return all
 }
 
 // Never is the time before all times: stream time and closed ends begin there.

@@ -26,12 +26,15 @@ type Counters struct {
 	Untimed int64 // records without a usable timestamp of their own
 }
 
-// AggregationCounters are the right side of I9: Accepted = Folded + Late, for windows that do not overlap.
+// AggregationCounters are the right side of I9: Accepted = Folded + PartlyLate + Late.
 type AggregationCounters struct {
-	Name         string
-	ClosedEnd    int64 // windows that end here or before are due
-	Folded, Late int64
-	Results      int64
+	Name       string
+	ClosedEnd  int64 // windows that end here or before are due
+	Folded     int64 // readings that are in all of their windows
+	PartlyLate int64 // in some
+	Late       int64 // in none
+	Missed     int64 // windows that the readings in some or none are not in
+	Results    int64
 }
 
 // Window is one window of one key with every reading it took.
@@ -58,7 +61,7 @@ func (w *Window) Stats(value, n int) Stats {
 	return statsOf(xs)
 }
 
-// Late is a reading that came after its window was due.
+// Late is a reading that came after all of its windows were due; Start and End are the first one's.
 type Late struct {
 	Aggregation      string
 	Offset           int64
@@ -150,23 +153,36 @@ func (m *model) refuse(r Record, timed bool) (Reading, []Fault) {
 	return reading, faults
 }
 
-// fold moves the closed end of one aggregation and puts the reading into its window, unless that is due.
+// fold moves the closed end of one aggregation and puts the reading into those of its windows that are not due.
 func (m *model) fold(i int, r Record, reading Reading) {
 	a, counters := &m.config.Aggregations[i], &m.out.Aggregations[i]
 	counters.ClosedEnd = max(counters.ClosedEnd, m.out.StreamTime-a.Grace)
-	start := a.start(reading.Time)
-	end := start + a.Size
-	if end <= counters.ClosedEnd {
+	starts, taken := a.starts(reading.Time), int64(0)
+	for _, start := range starts {
+		if start+a.Size > counters.ClosedEnd {
+			m.put(a, start, r, reading)
+			taken++
+		}
+	}
+	counters.Missed += int64(len(starts)) - taken
+	switch taken {
+	case int64(len(starts)):
+		counters.Folded++
+	case 0:
 		counters.Late++
 		m.out.Late = append(m.out.Late, Late{Aggregation: a.Name, Offset: r.Offset, Key: reading.Key, Time: reading.Time,
-			Start: start, End: end, StreamTime: m.out.StreamTime, Record: r})
-		return
+			Start: starts[0], End: starts[0] + a.Size, StreamTime: m.out.StreamTime, Record: r})
+	default:
+		counters.PartlyLate++
 	}
-	counters.Folded++
+}
+
+// put adds a reading to one window.
+func (m *model) put(a *Aggregation, start int64, r Record, reading Reading) {
 	id := WindowID(a.Name, reading.Key, start)
 	w := m.windows[id]
 	if w == nil {
-		w = &Window{Aggregation: a.Name, Key: reading.Key, Start: start, End: end}
+		w = &Window{Aggregation: a.Name, Key: reading.Key, Start: start, End: start + a.Size}
 		m.windows[id] = w
 	}
 	w.Readings = append(w.Readings, Folded{Offset: r.Offset, Values: reading.Values})

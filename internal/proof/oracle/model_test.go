@@ -40,7 +40,7 @@ func expect(t *testing.T, o *Outcome, want ...string) {
 		t.Errorf("I9 is broken by the oracle itself: %+v", c)
 	}
 	for _, a := range o.Aggregations {
-		if o.Counters.Accepted != a.Folded+a.Late {
+		if o.Counters.Accepted != a.Folded+a.PartlyLate+a.Late {
 			t.Errorf("I9 is broken by the oracle itself: %+v of %+v", a, o.Counters)
 		}
 	}
@@ -169,9 +169,47 @@ func TestWindowsBeforeTheEpochAndWithOffset(t *testing.T) {
 	for _, c := range []struct{ offset, at, want int64 }{{0, -1, -60_000}, {0, -60_000, -60_000}, {0, 59_999, 0},
 		{7000, 6999, -53_000}, {7000, 7000, 7000}, {-1000, 58_999, -1000}, {-1000, 59_000, 59_000}} {
 		a := Aggregation{Size: 60_000, Offset: c.offset}
-		if got := a.start(c.at); got != c.want {
-			t.Errorf("offset %d, time %d: start %d, want %d", c.offset, c.at, got, c.want)
+		if got := a.starts(c.at); len(got) != 1 || got[0] != c.want {
+			t.Errorf("offset %d, time %d: starts %d, want %d", c.offset, c.at, got, c.want)
 		}
+	}
+}
+
+// Sets of hand-made starts, the W17 case among them.
+func TestWindowsThatOverlap(t *testing.T) {
+	for _, c := range []struct {
+		size, step, offset, at int64
+		want                   string
+	}{
+		{10_000, 3_000, 0, t0 + 9_000, "[0 3000 6000 9000]"}, {10_000, 3_000, 0, t0 + 10_000, "[3000 6000 9000]"},
+		{10, 5, 0, t0, "[-5 0]"}, {10, 5, 1, t0, "[-9 -4]"}, {10, 10, 0, t0 + 9, "[0]"}, {3, 1, 0, t0, "[-2 -1 0]"},
+	} {
+		a := Aggregation{Size: c.size, Step: c.step, Offset: c.offset}
+		got := a.starts(c.at)
+		for i := range got {
+			got[i] -= t0
+		}
+		if fmt.Sprint(got) != c.want {
+			t.Errorf("size %d, step %d, offset %d, time +%d: starts %d, want %s", c.size, c.step, c.offset, c.at-t0, got, c.want)
+		}
+	}
+}
+
+// W17, and a reading that is late for one of its windows only.
+func TestW17HoppingModel(t *testing.T) {
+	var in input
+	in.add("a", 9_000, 1)
+	in.add("a", 10_000, 10)
+	in.add("a", 9_500, 100) // late for [0, 10)
+	in.add("a", 60_000, 0)
+	in.add("a", 1_000, 7) // late for all
+	c := job(0)
+	c.Aggregations[0].Size, c.Aggregations[0].Step = 10_000, 3_000
+	o := c.Run(0, in)
+	expect(t, o, "a +0 1 1 true", "a +3 3 111 true", "a +6 3 111 true", "a +9 3 111 true",
+		"a +51 1 0 false", "a +54 1 0 false", "a +57 1 0 false", "a +60 1 0 false")
+	if n := o.Aggregations[0]; n.Folded != 3 || n.PartlyLate != 1 || n.Late != 1 || n.Missed != 1+3 || o.Late[0].Start != t0-6_000 {
+		t.Errorf("counters %+v, late %+v", n, o.Late)
 	}
 }
 

@@ -181,7 +181,7 @@ func commitRecord(t *testing.T) []byte {
 	c, err := parseCommit(b)
 	want := Commit{Birth: 0x62697274682d2d2e, Number: 300, Position: 1000, StreamTime: -7, SetterOffset: 3,
 		Counters:     Counters{In: 9, Accepted: 5, DeadLettered: 4, Ahead: 1, Untimed: 2},
-		Aggregations: []AggregationCounters{{Name: "h", ClosedEnd: -8, Folded: 3, Late: 2, Results: 1}}, Live: 2, Records: 5}
+		Aggregations: []AggregationCounters{{Name: "h", ClosedEnd: -8, Folded: 3, Late: 2, Missed: 2, Results: 1}}, Live: 2, Records: 5}
 	if err != nil || fmt.Sprintf("%+v", *c) != fmt.Sprintf("%+v", want) {
 		t.Errorf("commit record\n got %+v, error %v\nwant %+v", c, err, want)
 	}
