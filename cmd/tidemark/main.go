@@ -120,7 +120,8 @@ reached at first contact.`,
 		},
 	},
 		e.demoCommand(), e.runCommand(), e.checkCommand(), e.produceCommand(), e.consumeCommand(), e.stateCommand(),
-		e.checkpointCommand(), e.statusCommand(), e.brokerCommand(), e.versionCommand())
+		e.checkpointCommand(), e.statusCommand(), e.resetCommand(), e.skipCommand(), e.resealCommand(), e.leaveCommand(),
+		e.brokerCommand(), e.versionCommand())
 	root.AddCommand(e.laterCommands()...)
 	root.InitDefaultCompletionCmd(e.args...)
 	for _, cmd := range root.Commands() {

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"math"
 	"os"
@@ -22,6 +23,9 @@ type runOptions struct {
 	config    string
 	untilIdle bool
 	json      bool
+
+	acceptLoss bool
+	who, why   string
 }
 
 func (e *env) runCommand() *cobra.Command {
@@ -32,13 +36,24 @@ func (e *env) runCommand() *cobra.Command {
 		Long: `Run the job until it is told to stop (SIGINT, SIGTERM). Any number of processes may run the same job, each with a
 state directory of its own; they share the input's partitions.
 
-With --until-idle it ends by itself when all input that was there at its start is committed.`,
+With --until-idle it ends by itself when all input that was there at its start is committed.
+
+With --accept-loss each task goes on where committed data, or input that it has not read, is gone, and a start without it
+stops: the first time it recovers in this process, and only then. What is gone is logged, counted as skipped where it can
+be counted, and kept in the commit record with who and why.`,
 		Args: arguments(),
-		RunE: func(cmd *cobra.Command, _ []string) error { return e.runJob(cmd.Context(), o) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !o.acceptLoss && (o.who != "" || o.why != "") {
+				return usage(errors.New("run: --who and --why say who accepts a loss, and why: add --accept-loss, or leave them out"))
+			}
+			return e.runJob(cmd.Context(), o)
+		},
 	}
 	configFlag(cmd, &o.config)
 	cmd.Flags().BoolVar(&o.untilIdle, "until-idle", false, "end when the input that is there now is committed")
 	cmd.Flags().BoolVar(&o.json, "json", false, "log JSON objects, one a line, with a full report of each recovery")
+	cmd.Flags().BoolVar(&o.acceptLoss, "accept-loss", false, "go on once without committed data or input that is gone")
+	reasonFlags(cmd, &o.who, &o.why)
 	return cmd
 }
 
@@ -59,16 +74,15 @@ func (e *env) runJob(ctx context.Context, o runOptions) error {
 	options.Cluster, options.Version, options.Listen = connection, programVersion(), cmp.Or(defined.Listen, anyPort)
 	limitHeap(options.MaxBytes)
 	options.UntilIdle = o.untilIdle
+	if o.acceptLoss {
+		options.AcceptLoss = cmp.Or(o.who, whoami()) + ": " + cmp.Or(o.why, "run --accept-loss")
+	}
 	w := &watch{json: o.json, recovered: map[int32]*tidemark.RecoveryReport{}}
 	if o.untilIdle && !o.json {
 		w.bar = e.progress("run", -1)
 		defer w.bar.close()
 	}
-	if o.json {
-		w.log = slog.New(slog.NewJSONHandler(e.err, nil))
-	} else {
-		w.log = slog.New(slog.NewTextHandler(e.err, nil))
-	}
+	w.log = e.logger(o.json)
 	options.Log, options.Progress = w.log, w.event
 	app, err := tidemark.New(options)
 	if err != nil {
