@@ -277,8 +277,9 @@ func (a *App) taskOptions(partition int32) task.Options {
 }
 
 func (a *App) sinks(partition int32) sinkTopics {
+	written := append([]record.Topic{a.topics.identity.Changelog}, a.topics.identity.Outputs...)
 	to := func(name string) target {
-		for _, t := range append(a.topics.identity.Outputs, a.topics.identity.Changelog) {
+		for _, t := range written {
 			if t.Name == name && t.Partitions > 0 {
 				return target{name, partition % t.Partitions}
 			}
