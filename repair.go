@@ -199,7 +199,7 @@ func (a *App) repairAll(ctx context.Context, order *Repair, partitions []int32, 
 		}
 		change, err := repair.Do(ctx, rec, o)
 		if err != nil {
-			return err
+			return fmt.Errorf("%w (what of the repair of partition %d is done is not known: the same order may be given again)", err, p)
 		}
 		if change.Done {
 			a.log.Warn("repaired", "partition", p, "note", change.Note)
@@ -237,6 +237,7 @@ func (a *App) repairOf(order *Repair, partition int32, files bool) (*recovery.Re
 		err := a.vacant(ctx, order, 0)
 		return err == nil, err
 	}
+	rec.Progress = a.tellWaiting(partition)
 	rec.GroupOffset = func(ctx context.Context) (kafka.GroupOffset, bool, error) {
 		offsets, err := a.admin.GroupOffsets(ctx, a.options.Job, a.options.Input)
 		offset, ok := offsets[partition]
@@ -250,6 +251,21 @@ func (a *App) repairOf(order *Repair, partition int32, files bool) (*recovery.Re
 		}
 	}
 	return rec, o, nil
+}
+
+// waitingEvery is how often a repair says that it waits.
+const waitingEvery = 5 * time.Second
+
+// tellWaiting says for what a repair waits, so that it is never silent and still (I12).
+func (a *App) tellWaiting(partition int32) func(recovery.Progress) {
+	told := now()
+	return func(p recovery.Progress) {
+		if p.Waiting < 0 || now()-told < waitingEvery {
+			return
+		}
+		told = now()
+		a.log.Warn("waiting for the open transaction of another producer in the changelog", "partition", partition, "offset", p.Waiting)
+	}
 }
 
 // tellOffset sets the group's offset, so that lag tools and the UntilIdle of other instances do not go by the former

@@ -185,6 +185,15 @@ func TestRepairDemandsAnEmptyGroup(t *testing.T) {
 	}); n != 1 {
 		t.Errorf("%d recoveries tell of the repair, want 1", n)
 	}
+	former := w.lastCommit(0).Birth
+	reset := Repair{Kind: RepairReset, Partition: 0, To: ByStart, Do: true, Why: "wrong unit", TakeOver: true}
+	if _, err := w.repair(t.TempDir(), reset); err != nil {
+		t.Fatal(err)
+	}
+	w.produce(100)
+	d.until("a new life of partition 0", func(e Event) bool {
+		return e.Kind == EventCommitted && e.Partition == 0 && e.Commit.Birth != former && e.Commit.Position == 1_600 && e.Commit.Counters.Accepted == 1_600
+	})
 	if err := d.end(); err != nil {
 		t.Fatal(err)
 	}

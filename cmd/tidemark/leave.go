@@ -39,11 +39,11 @@ type seatLine struct {
 }
 
 func (e *env) leave(ctx context.Context, path string, yes, asJSON bool) error {
-	app, close, err := e.idleApp(ctx, path, asJSON)
+	app, release, err := e.idleApp(ctx, path, asJSON)
 	if err != nil {
 		return err
 	}
-	defer close()
+	defer release()
 	seats, err := app.Leave(ctx, yes)
 	if err != nil {
 		return err

@@ -166,11 +166,11 @@ func (e *env) repair(cmd *cobra.Command, o repairOptions, order tidemark.Repair)
 	if err := o.check(cmd); err != nil {
 		return err
 	}
-	app, close, err := e.idleApp(cmd.Context(), o.config, o.json)
+	app, release, err := e.idleApp(cmd.Context(), o.config, o.json)
 	if err != nil {
 		return err
 	}
-	defer close()
+	defer release()
 	order.Partition, order.Who, order.Why, order.TakeOver, order.Do = o.partition, o.who, o.why, o.takeOver, o.yes
 	order.Patience = tidemark.Session + time.Second
 	var unwritten error
@@ -187,6 +187,9 @@ func (e *env) repair(cmd *cobra.Command, o repairOptions, order tidemark.Repair)
 		unwritten = errors.Join(unwritten, e.out.Flush()) // what is done next is not to be told too late
 	}
 	if err := app.Repair(cmd.Context(), order); err != nil {
+		if cmd.Context().Err() != nil {
+			return errors.Join(errInterrupted, err)
+		}
 		return err
 	}
 	if unwritten != nil {
@@ -200,30 +203,30 @@ func (e *env) repair(cmd *cobra.Command, o repairOptions, order tidemark.Repair)
 
 // printChange says what is, or would be, changed of one task.
 func printChange(to io.Writer, c *tidemark.RepairChange) (err error) {
-	print := func(format string, args ...any) {
+	line := func(format string, args ...any) {
 		_, failed := fmt.Fprintf(to, format, args...)
 		err = errors.Join(err, failed)
 	}
 	switch {
 	case c.Done:
-		print("partition %d: %s: done, commit %d of birth %s keeps the note: %s\n", c.Partition, c.Repair, c.To.Commit, c.To.Birth, c.Note)
+		line("partition %d: %s: done, commit %d of birth %s keeps the note: %s\n", c.Partition, c.Repair, c.To.Commit, c.To.Birth, c.Note)
 		return err
 	case c.Nothing:
-		print("partition %d: %s: there is nothing to do\n", c.Partition, c.Repair)
+		line("partition %d: %s: there is nothing to do\n", c.Partition, c.Repair)
 		return err
 	}
-	print("partition %d: %s\n", c.Partition, c.Repair)
+	line("partition %d: %s\n", c.Partition, c.Repair)
 	for _, d := range c.Differences() {
-		print("  %-16s %s -> %s\n", d.What, d.From, d.To)
+		line("  %-16s %s -> %s\n", d.What, d.From, d.To)
 	}
 	for _, warning := range c.Warnings {
-		print("  WARNING: %s\n", warning)
+		line("  WARNING: %s\n", warning)
 	}
 	return err
 }
 
 // idleApp makes the job's App for something else than running it, once a broker has answered.
-func (e *env) idleApp(ctx context.Context, path string, asJSON bool) (app *tidemark.App, close func(), err error) {
+func (e *env) idleApp(ctx context.Context, path string, asJSON bool) (app *tidemark.App, release func(), err error) {
 	defined, err := e.load(path)
 	if err != nil {
 		return nil, nil, err
