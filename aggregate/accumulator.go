@@ -6,23 +6,42 @@ import (
 	"math"
 )
 
-// Accumulator folds the numbers of one window. The zero value has folded none. It must not be copied once it has been
-// used (see Sum).
+// Accumulator folds the numbers of one window. The zero value has folded none and keeps what the functions of Plain
+// need; Reset asks for more. It must not be copied once it has been used (see Sum).
 type Accumulator struct {
 	count    int64
 	min, max float64 // of no meaning while count is 0
 	sum      Sum
+	keeps    Functions // those that need more
+	more     *more     // made when first needed; of no meaning while keeps is 0
 }
 
-// Reset makes a the accumulator that has folded nothing; it keeps its memory.
-func (a *Accumulator) Reset() {
+// more is what few aggregations need: apart, so that the others do not carry it through the caches.
+type more struct {
+	squares Squares
+}
+
+// Reset makes a the accumulator that has folded nothing and keeps what the functions f need; its memory stays.
+func (a *Accumulator) Reset(f Functions) {
 	a.count, a.min, a.max = 0, 0, 0
 	a.sum.Reset()
+	a.keeps = f & Spreads
+	if a.keeps == 0 {
+		return
+	}
+	if a.more == nil {
+		a.more = new(more)
+	}
+	a.more.squares.Reset()
 }
 
-// Add folds v, which must be finite. It does not allocate unless the exact sum needs more than 128 bits.
+// Add folds v, which must be finite. It does not allocate unless the exact sum needs more than 128 bits, or that of the
+// squares more than 255.
 func (a *Accumulator) Add(v float64) {
 	a.sum.Add(v)
+	if a.keeps != 0 {
+		a.more.squares.Add(v)
+	}
 	if a.count == 0 {
 		a.min, a.max = v, v
 	} else {
@@ -32,7 +51,7 @@ func (a *Accumulator) Add(v float64) {
 	a.count++
 }
 
-// Merge folds everything that o has folded; o is not changed.
+// Merge folds everything that o has folded; o is not changed. Both must keep the same (see Reset).
 func (a *Accumulator) Merge(o *Accumulator) {
 	if o.count == 0 {
 		return
@@ -43,6 +62,9 @@ func (a *Accumulator) Merge(o *Accumulator) {
 		a.min, a.max = min(a.min, o.min), max(a.max, o.max)
 	}
 	a.sum.Merge(&o.sum)
+	if a.keeps != 0 {
+		a.more.squares.Merge(&o.more.squares)
+	}
 	a.count += o.count
 }
 
@@ -51,6 +73,9 @@ func (a *Accumulator) Count() int64 { return a.count }
 
 // Sum returns the exact sum, which stays a's own: it must not be changed.
 func (a *Accumulator) Sum() *Sum { return &a.sum }
+
+// Squares returns the exact sum of squares, which stays a's own: it must not be changed. a must keep it (see Reset).
+func (a *Accumulator) Squares() *Squares { return &a.more.squares }
 
 // Min is the smallest number folded, -0 below 0. It has no meaning while Count is 0.
 func (a *Accumulator) Min() float64 { return a.min }
@@ -62,38 +87,41 @@ func (a *Accumulator) Max() float64 { return a.max }
 func (a *Accumulator) Mean() (v float64, overflow bool) { return a.sum.Mean(a.count) }
 
 // AppendBinary appends what the functions f need of a, as canonical bytes: the count as the shortest uvarint, and when
-// it is not 0 the sum if f has sum or mean (see encode.go), then min and max if f has them, eight bytes each, least
-// significant first.
+// it is not 0 the sum if f has one of FromSums (see encode.go), the sum of squares if f has one of Spreads, then min and
+// max if f has them or range, eight bytes each, least significant first. a must keep what f needs (see Reset).
 func (a *Accumulator) AppendBinary(dst []byte, f Functions) []byte {
 	dst = binary.AppendUvarint(dst, uint64(a.count))
 	if a.count == 0 {
 		return dst
 	}
-	if f&needSum != 0 {
+	if f&FromSums != 0 {
 		dst = a.sum.AppendBinary(dst)
 	}
-	if f&Min != 0 {
+	if f&Spreads != 0 {
+		dst = a.more.squares.AppendBinary(dst)
+	}
+	if f&needMin != 0 {
 		dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(a.min))
 	}
-	if f&Max != 0 {
+	if f&needMax != 0 {
 		dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(a.max))
 	}
 	return dst
 }
 
 // DecodeBinary sets a from the bytes that AppendBinary wrote for the same functions and returns the bytes behind them.
-// It accepts nothing else; a has folded nothing after an error. b is not kept. What f does not need has no meaning in a
+// It accepts nothing else, and afterwards a keeps what f needs; it has folded nothing after an error. b is not kept. What f does not need has no meaning in a
 // afterwards.
 func (a *Accumulator) DecodeBinary(b []byte, f Functions) (rest []byte, err error) {
 	rest, err = a.decode(b, f)
 	if err != nil {
-		a.Reset()
+		a.Reset(f)
 	}
 	return rest, err
 }
 
 func (a *Accumulator) decode(b []byte, f Functions) (rest []byte, err error) {
-	a.Reset()
+	a.Reset(f)
 	count, b, err := takeUvarint(b)
 	if err == nil && count > math.MaxInt64 {
 		err = errRange
@@ -105,23 +133,39 @@ func (a *Accumulator) decode(b []byte, f Functions) (rest []byte, err error) {
 		return b, nil
 	}
 	a.count = int64(count)
-	if f&needSum != 0 {
+	if f&FromSums != 0 {
 		if b, err = a.sum.Decode(b); err != nil {
 			return nil, err
 		}
 	}
-	if f&Min != 0 {
+	if f&Spreads != 0 {
+		if b, err = a.decodeSquares(b); err != nil {
+			return nil, err
+		}
+	}
+	if f&needMin != 0 {
 		if a.min, b, err = takeFloat(b); err != nil {
 			return nil, fmt.Errorf("min: %w", err)
 		}
 	}
-	if f&Max != 0 {
+	if f&needMax != 0 {
 		if a.max, b, err = takeFloat(b); err != nil {
 			return nil, fmt.Errorf("max: %w", err)
 		}
 	}
-	if f.Has(Min|Max) && math.Float64bits(min(a.min, a.max)) != math.Float64bits(a.min) {
+	if f&needMin != 0 && f&needMax != 0 && math.Float64bits(min(a.min, a.max)) != math.Float64bits(a.min) {
 		return nil, fmt.Errorf("min %v above max %v: %w", a.min, a.max, errRange)
 	}
 	return b, nil
+}
+
+func (a *Accumulator) decodeSquares(b []byte) (rest []byte, err error) {
+	if rest, err = a.more.squares.Decode(b); err != nil {
+		return nil, err
+	}
+	var d spread
+	if !a.deviations(&d) {
+		return nil, fmt.Errorf("sum of squares too small for sum and count: %w", errRange)
+	}
+	return rest, nil
 }

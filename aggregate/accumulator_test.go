@@ -18,6 +18,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 
 func accumulate(values []float64) *Accumulator {
 	a := new(Accumulator)
+	a.Reset(All)
 	for _, v := range values {
 		a.Add(v)
 	}
@@ -108,7 +109,7 @@ func TestAccumulatorGoesOnAfterDecoding(t *testing.T) {
 	})
 }
 
-// refused are bytes of no accumulator with all functions.
+// refused are bytes of no accumulator with the plain functions.
 var refused = map[string]string{
 	"nothing":              "",
 	"long count":           "8100",
@@ -139,7 +140,7 @@ func TestDecodeRefuses(t *testing.T) {
 			t.Fatal(err)
 		}
 		var a Accumulator
-		if rest, err := a.DecodeBinary(b, All); err == nil {
+		if rest, err := a.DecodeBinary(b, Plain); err == nil {
 			t.Errorf("%s: %x was accepted, rest %x", name, b, rest)
 		}
 		if a.Count() != 0 {
@@ -152,10 +153,11 @@ func TestDecodeRefuses(t *testing.T) {
 func FuzzDecodeBinary(f *testing.F) {
 	for _, c := range goldenCases() {
 		f.Add(accumulate(c.values).AppendBinary(nil, All), uint16(All))
+		f.Add(accumulate(c.values).AppendBinary(nil, Plain), uint16(Plain))
 	}
 	for _, hexed := range refused {
 		b, _ := hex.DecodeString(hexed)
-		f.Add(b, uint16(All))
+		f.Add(b, uint16(Plain))
 	}
 	f.Fuzz(func(t *testing.T, b []byte, set uint16) {
 		fs := Functions(set) & All
@@ -171,6 +173,9 @@ func FuzzDecodeBinary(f *testing.F) {
 		a.Add(0.5)
 		a.Sum().Float64()
 		a.Mean()
+		if fs&Spreads != 0 {
+			a.Spread(StddevPop)
+		}
 		a.Sum().AppendExact(nil)
 	})
 }
@@ -208,13 +213,22 @@ func slicesRepeat(v float64, n int) []float64 {
 
 // The bytes of format 1 are golden: a change here is a new format.
 func TestGoldenBytes(t *testing.T) {
-	var b strings.Builder
-	for _, c := range goldenCases() {
-		for _, f := range []Functions{All, Count, Total, Min | Max} {
-			fmt.Fprintf(&b, "%s\t%s\t%x\n", c.name, f, accumulate(c.values).AppendBinary(nil, f))
+	for name, sets := range map[string][]Functions{
+		"accumulator": {Plain, Count, Total, Min | Max},
+		"spread":      {Range, Variance, Count | StddevPop, Min | Stddev | Range, All},
+	} {
+		var b strings.Builder
+		for _, c := range goldenCases() {
+			for _, f := range sets {
+				fmt.Fprintf(&b, "%s\t%s\t%x\n", c.name, f, accumulate(c.values).AppendBinary(nil, f))
+			}
 		}
+		checkGolden(t, filepath.Join("testdata", name+".v1.golden"), &b)
 	}
-	path := filepath.Join("testdata", "accumulator.v1.golden")
+}
+
+func checkGolden(t *testing.T, path string, b *strings.Builder) {
+	t.Helper()
 	if *update {
 		if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
 			t.Fatal(err)

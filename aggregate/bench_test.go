@@ -64,6 +64,25 @@ func BenchmarkAccumulatorAdd(b *testing.B) {
 	floatSink, _ = a.Mean()
 }
 
+func BenchmarkAccumulatorAddSquares(b *testing.B) {
+	values := readings()
+	b.ReportAllocs()
+	var a Accumulator
+	a.Reset(Variance)
+	for i := range b.N {
+		a.Add(values[i&1023])
+	}
+	floatSink, _, _ = a.Spread(Variance)
+}
+
+func BenchmarkStddev(b *testing.B) {
+	a := accumulate(readings())
+	b.ReportAllocs()
+	for b.Loop() {
+		floatSink, _, _ = a.Spread(Stddev)
+	}
+}
+
 func BenchmarkSumEncode(b *testing.B) {
 	s := sumOf(readings())
 	b.ReportAllocs()
@@ -103,16 +122,16 @@ func BenchmarkAccumulatorEncode(b *testing.B) {
 	a := accumulate(readings())
 	b.ReportAllocs()
 	for b.Loop() {
-		bytesSink = a.AppendBinary(bytesSink[:0], All)
+		bytesSink = a.AppendBinary(bytesSink[:0], Plain)
 	}
 }
 
 func BenchmarkAccumulatorDecode(b *testing.B) {
-	encoded := accumulate(readings()).AppendBinary(nil, All)
+	encoded := accumulate(readings()).AppendBinary(nil, Plain)
 	var a Accumulator
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := a.DecodeBinary(encoded, All); err != nil {
+		if _, err := a.DecodeBinary(encoded, Plain); err != nil {
 			b.Fatal(err)
 		}
 	}

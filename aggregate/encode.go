@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/big"
 	"math/bits"
+	"slices"
 )
 
 // The bytes of a Sum, format 1:
@@ -76,37 +77,47 @@ var (
 // writes; s is the empty sum after an error. b is not kept.
 func (s *Sum) Decode(b []byte) (rest []byte, err error) {
 	s.Reset()
-	head, b, err := takeUvarint(b)
-	if err != nil {
-		return nil, fmt.Errorf("sum: %w", err)
+	m, exponent, negative, rest, err := takeInteger(b, "sum", maxBytes)
+	if err != nil || len(m) == 0 {
+		return rest, err
 	}
-	if head == 0 {
-		return b, nil
-	}
-	zigzag, b, err := takeUvarint(b)
-	if err != nil {
-		return nil, fmt.Errorf("exponent of a sum: %w", err)
-	}
-	exponent := int64(zigzag>>1) ^ -int64(zigzag&1)
-	length := head / 2
-	switch {
-	case length == 0:
-		return nil, fmt.Errorf("sum: %w", errCanonical)
-	case length > maxBytes:
-		return nil, fmt.Errorf("sum of %d bytes, at most %d: %w", length, maxBytes, errRange)
-	case uint64(len(b)) < length:
-		return nil, fmt.Errorf("sum of %d bytes, %d there: %w", length, len(b), errShort)
-	}
-	highest := b[length-1]
-	if highest == 0 || b[0]&1 == 0 {
-		return nil, fmt.Errorf("sum: %w", errCanonical)
-	}
-	size := int(length-1)*8 + bits.Len8(highest)
+	size := (len(m)-1)*8 + bits.Len8(m[len(m)-1])
 	if exponent < minUnit-unitBias || exponent > maxSumBits-int64(size) {
 		return nil, fmt.Errorf("sum of %d bits with exponent %d: %w", size, exponent, errRange)
 	}
-	s.load(b, int(length), number{unit: int32(exponent) + unitBias, negative: head&1 != 0}, size)
-	return b[length:], nil
+	s.load(b[len(b)-len(rest)-len(m):], len(m), number{unit: int32(exponent) + unitBias, negative: negative}, size)
+	return rest, nil
+}
+
+// takeInteger takes M * 2^exponent: m is |M|, least significant byte first, with no bytes for zero.
+func takeInteger(b []byte, what string, longest uint64) (m []byte, exponent int64, negative bool, rest []byte, err error) {
+	head, b, err := takeUvarint(b)
+	if err != nil {
+		return nil, 0, false, nil, fmt.Errorf("%s: %w", what, err)
+	}
+	if head == 0 {
+		return nil, 0, false, b, nil
+	}
+	zigzag, b, err := takeUvarint(b)
+	if err != nil {
+		return nil, 0, false, nil, fmt.Errorf("exponent of a %s: %w", what, err)
+	}
+	exponent = int64(zigzag>>1) ^ -int64(zigzag&1)
+	length := head / 2
+	switch {
+	case length == 0:
+		err = fmt.Errorf("%s: %w", what, errCanonical)
+	case length > longest:
+		err = fmt.Errorf("%s of %d bytes, at most %d: %w", what, length, longest, errRange)
+	case uint64(len(b)) < length:
+		err = fmt.Errorf("%s of %d bytes, %d there: %w", what, length, len(b), errShort)
+	case b[length-1] == 0 || b[0]&1 == 0:
+		err = fmt.Errorf("%s: %w", what, errCanonical)
+	}
+	if err != nil {
+		return nil, 0, false, nil, err
+	}
+	return b[:length], exponent, head&1 != 0, b[length:], nil
 }
 
 // load sets s, which is empty, to the M in the first bytes of b, of size bits, with the exponent and sign of n.
@@ -167,16 +178,16 @@ func takeLongUvarint(b []byte) (v uint64, rest []byte, err error) {
 
 // AppendExact appends the exact sum as decimal text "M*2^e", "0*2^0" for zero. It is for people and proofs, not for the
 // hot path.
-func (s *Sum) AppendExact(dst []byte) []byte {
-	b := s.AppendBinary(nil)
+func (s *Sum) AppendExact(dst []byte) []byte { return appendExact(dst, s.AppendBinary(nil)) }
+
+// appendExact appends the text of the integer in the bytes of a Sum, which it spoils.
+func appendExact(dst, b []byte) []byte {
 	head, b, _ := takeUvarint(b)
 	if head == 0 {
 		return append(dst, "0*2^0"...)
 	}
 	zigzag, b, _ := takeUvarint(b)
-	for i, j := 0, len(b)-1; i < j; i, j = i+1, j-1 {
-		b[i], b[j] = b[j], b[i]
-	}
+	slices.Reverse(b)
 	m := new(big.Int).SetBytes(b)
 	if head&1 != 0 {
 		m.Neg(m)

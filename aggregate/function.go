@@ -16,20 +16,33 @@ const (
 	Min
 	Max
 	Mean
+	Range
+	Variance
+	Stddev
+	VariancePop
+	StddevPop
 )
 
-// All is the set of all functions of this version.
-const All = Count | Total | Min | Max | Mean
+// Sets of functions.
+const (
+	All Functions = 1<<len(words) - 1 // all of this version
 
-// What an encoding keeps beside the count, which is always kept.
-const needSum = Total | Mean
+	Plain    = Count | Total | Min | Max | Mean            // what every Accumulator can tell without being asked before
+	Spreads  = Variance | Stddev | VariancePop | StddevPop // computed from the exact sums of numbers and squares
+	FromSums = Total | Mean | Spreads                      // what needs the exact sum
+)
+
+// What an encoding keeps beside the count, which is always kept, and the sums.
+const (
+	needMin = Min | Range
+	needMax = Max | Range
+)
 
 // words are the functions' names in the order of their bits.
-var words = [...]string{"count", "sum", "min", "max", "mean"}
+var words = [...]string{"count", "sum", "min", "max", "mean", "range", "variance", "stddev", "variance_pop", "stddev_pop"}
 
 // laterWords are names that have a meaning already but no implementation. The quantiles p50 to p99 come on top.
 var laterWords = [...]string{
-	"range", "variance", "stddev", "variance_pop", "stddev_pop",
 	"first", "last", "delta", "rate", "time_mean", "distinct",
 }
 
@@ -61,6 +74,15 @@ func isLater(name string) bool {
 
 // Has tells whether f holds all of the functions g.
 func (f Functions) Has(g Functions) bool { return f&g == g }
+
+// MaxBytes is the largest number of bytes that AppendBinary writes for f.
+func (f Functions) MaxBytes() int {
+	size := 10 + 3 + 2 + maxBytes + 8 + 8 // count; head, exponent and M of the sum; min and max, whether needed or not
+	if f&Spreads != 0 {
+		size += 3 + 2 + maxSquareBytes
+	}
+	return size
+}
 
 // Names are the names of the functions in f, in their fixed order.
 func (f Functions) Names() []string {

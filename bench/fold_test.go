@@ -21,7 +21,7 @@ func config() job.Config {
 	format := reading.DefaultFormat()
 	format.Key, format.Values, format.Time = []string{"device"}, []string{"value"}, "ts"
 	return job.Config{Input: "readings", Format: format, Partitioner: job.Murmur2, Aggregations: []job.Aggregation{
-		{Name: "hourly", Window: window.Tumbling{Size: 3_600_000}, Functions: aggregate.All},
+		{Name: "hourly", Window: window.Tumbling{Size: 3_600_000}, Functions: aggregate.Plain},
 	}}
 }
 

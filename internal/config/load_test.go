@@ -143,7 +143,7 @@ func TestExample(t *testing.T) {
 			PartitionedBy: []string{"device"}, Partitioner: Murmur2,
 		},
 		Aggregations: []Aggregation{{Name: "hourly", Window: window.Tumbling{Size: 3_600_000}, Grace: 300_000,
-			Functions: aggregate.All, Output: "hourly"}},
+			Functions: aggregate.Plain, Output: "hourly"}},
 		Late: "readings-late", DeadLetter: "readings-dead",
 		Changelog:  Changelog{Topic: "boiler-room-changelog"},
 		State:      State{Dir: "./state"},

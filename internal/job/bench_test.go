@@ -12,9 +12,9 @@ import (
 )
 
 // newBench is a task over an empty base, with room for any batch, and n readings of its devices in one hour.
-func newBench(b testing.TB, n, devices int, kind window.Kind) (*task.Task, *Job, []task.Input) {
+func newBench(b testing.TB, n, devices int, kind window.Kind, functions aggregate.Functions) (*task.Task, *Job, []task.Input) {
 	config := minutes(0)
-	config.Aggregations[0].Window = kind
+	config.Aggregations[0].Window, config.Aggregations[0].Functions = kind, functions
 	j, err := New(config, 0, 1, roomy)
 	if err != nil {
 		b.Fatal(err)
@@ -46,12 +46,16 @@ var (
 // judgement, View, exact fold. With ten windows it is to cost at most four times as much as with one.
 func BenchmarkProcess(b *testing.B) {
 	for _, c := range []struct {
-		name    string
-		devices int
-		kind    window.Kind
-	}{{"1000 devices", 1000, hourly}, {"100000 devices", 100_000, hourly}, {"1000 devices in ten windows", 1000, tenfold}} {
+		name      string
+		devices   int
+		kind      window.Kind
+		functions aggregate.Functions
+	}{
+		{"1000 devices", 1000, hourly, aggregate.Plain}, {"100000 devices", 100_000, hourly, aggregate.Plain},
+		{"1000 devices in ten windows", 1000, tenfold, aggregate.Plain}, {"1000 devices, all functions", 1000, hourly, aggregate.All},
+	} {
 		b.Run(c.name, func(b *testing.B) {
-			t, _, in := newBench(b, c.devices, c.devices, c.kind)
+			t, _, in := newBench(b, c.devices, c.devices, c.kind, c.functions)
 			fold(b, t, in)
 			b.ReportAllocs()
 			b.ResetTimer()
@@ -79,7 +83,7 @@ func fold(b testing.TB, t *task.Task, in []task.Input) {
 // TestProcessAllocatesNothing for accepted readings whose windows are dirty already.
 func TestProcessAllocatesNothing(t *testing.T) {
 	for _, kind := range []window.Kind{hourly, tenfold} {
-		machine, _, in := newBench(t, 1000, 1000, kind)
+		machine, _, in := newBench(t, 1000, 1000, kind, aggregate.All)
 		fold(t, machine, in)
 		allocs := testing.AllocsPerRun(20, func() {
 			for i := range in {
@@ -121,7 +125,7 @@ func BenchmarkEncodeEntry(b *testing.B) {
 	numbers := filled()
 	b.ReportAllocs()
 	for b.Loop() {
-		bytesSink = encode(bytesSink[:0], aggregate.All, numbers)
+		bytesSink = encode(bytesSink[:0], aggregate.Plain, numbers)
 	}
 	b.ReportMetric(float64(len(bytesSink)), "bytes")
 }
@@ -129,11 +133,11 @@ func BenchmarkEncodeEntry(b *testing.B) {
 func BenchmarkLoadEntry(b *testing.B) {
 	config := minutes(0)
 	l := newLayout(&config)
-	value := encode(nil, aggregate.All, filled())
+	value := encode(nil, aggregate.Plain, filled())
 	into := make([]aggregate.Accumulator, 1)
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := l.decode(value, aggregate.All, into); err != nil {
+		if err := l.decode(value, aggregate.Plain, into); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -19,10 +19,11 @@
 //	{"agg":"hourly","key":["a"],"start":1704067200000,"end":1704070800000,"count":2,"sum":3,"min":1,"max":2,"mean":1.5,"final":true}
 //
 // Names stand in this order and only configured functions are there. Times are ms since the epoch, UTC. Numbers are the
-// shortest that read back as the same double. What is beyond the doubles is null, and "overflow":true follows the
-// functions. With several values the functions of each stand in an object of its own under "values", by the name of its
+// shortest that read back as the same double. After the mean come "range", "variance", "stddev", "variance_pop" and
+// "stddev_pop". What is beyond the doubles is null, and "overflow":true follows the functions; the sample forms of a single
+// reading are null without it. With several values the functions of each stand in an object of its own under "values", by the name of its
 // field, and the count of readings stands before them as well. A dump line is the same without "final"; the exact dump
-// adds "sum_exact" after the functions.
+// adds "sum_exact" and, with a variance or deviation, "squares_exact" after the functions.
 //
 // The key of a result is the record key of all key fields: the text of a single field, else a compact JSON array of
 // strings.

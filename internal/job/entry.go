@@ -134,24 +134,27 @@ func encode(dst []byte, functions aggregate.Functions, accumulators []aggregate.
 	return dst
 }
 
-// The largest sizes of an entry's value and of the parts of a result, for the check before the fold.
+// The largest sizes of the parts of a result, for the check before the fold.
 const (
-	maxAccumulator = 10 + 3 + 2 + 271 + 8 + 8 // count, sum with head and exponent, min, max
-	maxNumbers     = 256                      // functions of one value in a result, without its name
-	maxResult      = 512                      // everything else but the key fields and names
+	maxNumbers = 256 // plain functions of one value, without its name
+	maxSpread  = 48  // any other function
+	maxResult  = 512 // everything else but the key fields and names
 )
 
 // maxKey is the largest changelog key whose entry and result are sure to fit their topics.
 func (l *layout) maxKey(limits Limits) int {
 	names := 0
-	for _, t := range l.tables {
-		names = max(names, len(t.head))
-	}
 	for _, name := range l.tables[0].values {
 		names += len(name)
 	}
-	changelog := int(limits.Changelog) - 1 - len(l.values)*maxAccumulator
-	// The key fields stand in the result's key and in its value, escaped in both.
-	result := (int(limits.Result) - maxResult - names - len(l.values)*maxNumbers) / (2 * maxEscaped)
-	return min(record.MaxKeyBytes, changelog, result)
+	longest := record.MaxKeyBytes
+	for i := range l.tables {
+		t := &l.tables[i]
+		changelog := int(limits.Changelog) - 1 - len(l.values)*t.functions.MaxBytes()
+		numbers := maxNumbers + maxSpread*len((t.functions&^aggregate.Plain).Names())
+		// The key fields stand in the result's key and in its value, escaped in both.
+		result := (int(limits.Result) - maxResult - len(t.head) - names - len(l.values)*numbers) / (2 * maxEscaped)
+		longest = min(longest, changelog, result)
+	}
+	return longest
 }

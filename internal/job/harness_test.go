@@ -45,12 +45,12 @@ const t0 = 1704067200000
 // roomy are limits that nothing small meets.
 var roomy = Limits{Changelog: 1 << 20, Result: 1 << 20, Late: 1 << 20, DeadLetter: 1 << 20}
 
-// minutes is the default job of the fault cases: tumbling 60 s, all functions.
+// minutes is the default job of the fault cases: tumbling 60 s, the plain functions.
 func minutes(grace int64) Config {
 	format := reading.DefaultFormat()
 	format.Key, format.Time, format.Values = []string{"device"}, "ts", []string{"value"}
 	return Config{Input: "in", Format: format, Aggregations: []Aggregation{
-		{Name: "minute", Window: window.Tumbling{Size: window.Minute}, Grace: grace, Functions: aggregate.All},
+		{Name: "minute", Window: window.Tumbling{Size: window.Minute}, Grace: grace, Functions: aggregate.Plain},
 	}}
 }
 

@@ -196,11 +196,15 @@ func (j *Job) Load(slot task.Slot, key, value []byte) error {
 	}
 	j.slots[slot] = int32(i)
 	accumulators := j.accumulatorsOf(slot)
-	if value != nil && i != task.Removed {
-		return j.layout.decode(value, j.layout.tables[i].functions, accumulators)
+	var functions aggregate.Functions
+	if i != task.Removed {
+		functions = j.layout.tables[i].functions
+		if value != nil {
+			return j.layout.decode(value, functions, accumulators)
+		}
 	}
 	for n := range accumulators {
-		accumulators[n].Reset()
+		accumulators[n].Reset(functions)
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"testing"
@@ -261,16 +262,19 @@ func expectedNumbers(s oracle.Stats, functions aggregate.Functions, exact bool) 
 	for _, name := range functions.Names() {
 		v, _ := s.Function(name)
 		number, err := json.Marshal(v)
-		if err != nil { // an infinity
-			number, overflow = []byte("null"), true
+		if err != nil { // an infinity, or NaN for what is not defined
+			number, overflow = []byte("null"), overflow || math.IsInf(v, 0)
 		}
 		text += fmt.Sprintf(`,"%s":%s`, name, number)
 	}
 	if overflow {
 		text += `,"overflow":true`
 	}
-	if exact && functions&(aggregate.Total|aggregate.Mean) != 0 {
+	if exact && functions&aggregate.FromSums != 0 {
 		text += fmt.Sprintf(`,"sum_exact":"%s"`, s.ExactSum())
+	}
+	if exact && functions&aggregate.Spreads != 0 {
+		text += fmt.Sprintf(`,"squares_exact":"%s"`, s.ExactSquares())
 	}
 	return text
 }

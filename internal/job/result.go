@@ -57,13 +57,19 @@ func (t *table) appendNumbers(dst []byte, accumulators []aggregate.Accumulator, 
 	return append(dst, '}')
 }
 
+// spreads are the functions of aggregate.Spreads in their order.
+var spreads = [...]struct {
+	function aggregate.Functions
+	member   string
+}{{aggregate.Variance, `,"variance":`}, {aggregate.Stddev, `,"stddev":`}, {aggregate.VariancePop, `,"variance_pop":`},
+	{aggregate.StddevPop, `,"stddev_pop":`}}
+
 // appendFunctions appends the functions of one value, each with a comma before it; there is at least one.
 func (t *table) appendFunctions(dst []byte, a *aggregate.Accumulator, exact bool) []byte {
 	f, beyond := t.functions, false
-	number := func(name string, v float64, overflow bool) {
+	number := func(name string, v float64, null bool) {
 		dst = append(dst, name...)
-		if overflow {
-			beyond = true
+		if null {
 			dst = append(dst, "null"...)
 		} else {
 			dst = aggregate.AppendFloat(dst, v)
@@ -74,6 +80,7 @@ func (t *table) appendFunctions(dst []byte, a *aggregate.Accumulator, exact bool
 	}
 	if f.Has(aggregate.Total) {
 		v, overflow := a.Sum().Float64()
+		beyond = beyond || overflow
 		number(`,"sum":`, v, overflow)
 	}
 	if f.Has(aggregate.Min) {
@@ -84,13 +91,31 @@ func (t *table) appendFunctions(dst []byte, a *aggregate.Accumulator, exact bool
 	}
 	if f.Has(aggregate.Mean) {
 		v, overflow := a.Mean()
+		beyond = beyond || overflow
 		number(`,"mean":`, v, overflow)
+	}
+	if f.Has(aggregate.Range) {
+		v, overflow := a.Range()
+		beyond = beyond || overflow
+		number(`,"range":`, v, overflow)
+	}
+	if f&aggregate.Spreads != 0 {
+		for _, s := range spreads {
+			if f.Has(s.function) {
+				v, overflow, defined := a.Spread(s.function)
+				beyond = beyond || overflow
+				number(s.member, v, overflow || !defined)
+			}
+		}
 	}
 	if beyond {
 		dst = append(dst, `,"overflow":true`...)
 	}
-	if exact && f&(aggregate.Total|aggregate.Mean) != 0 {
+	if exact && f&aggregate.FromSums != 0 {
 		dst = append(a.Sum().AppendExact(append(dst, `,"sum_exact":"`...)), '"')
+	}
+	if exact && f&aggregate.Spreads != 0 {
+		dst = append(a.Squares().AppendExact(append(dst, `,"squares_exact":"`...)), '"')
 	}
 	return dst
 }
@@ -115,7 +140,7 @@ func NewDumper(c Config) (*Dumper, error) {
 	return &Dumper{layout: newLayout(&c), accumulators: make([]aggregate.Accumulator, len(c.Format.Values))}, nil
 }
 
-// Append appends the line of one entry, without a newline; exact adds the exact sums as "sum_exact":"M*2^e". The error
+// Append appends the line of one entry, without a newline; exact adds the exact sums as "sum_exact":"M*2^e" and "squares_exact". The error
 // of an entry whose aggregation is not configured wraps ErrNotConfigured; any other means damage. Key and value are
 // those of a changelog record and are not kept.
 func (d *Dumper) Append(dst, key, value []byte, exact bool) ([]byte, error) {

@@ -197,7 +197,8 @@ func (c *comparison) difference(w *oracle.Window, l *Line, n int) string {
 			if !sameNumber(want, got) {
 				return fmt.Sprintf("%s %s\x00%s %s", name, want, name, got)
 			}
-			beyond = beyond || want == "null"
+			x, _ := stats.Function(function)
+			beyond = beyond || math.IsInf(x, 0)
 		}
 	}
 	if beyond != l.Overflow {
@@ -215,8 +216,8 @@ func (c *comparison) functions(aggregation string) []string {
 	return nil
 }
 
-// statText is the shortest text of a function's result that reads back as the same number; "null" for a sum beyond the
-// doubles.
+// statText is the shortest text of a function's result that reads back as the same number; "null" for one beyond the
+// doubles, or not defined.
 func statText(s oracle.Stats, function string) string {
 	if function == "count" {
 		return strconv.FormatInt(s.Count, 10)
@@ -225,7 +226,7 @@ func statText(s oracle.Stats, function string) string {
 	if !ok {
 		panic("the oracle does not know the function " + function)
 	}
-	if math.IsInf(x, 0) {
+	if math.IsInf(x, 0) || math.IsNaN(x) {
 		return "null"
 	}
 	return strconv.FormatFloat(x, 'g', -1, 64)

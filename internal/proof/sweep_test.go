@@ -86,8 +86,8 @@ func sweepJob() job.Config {
 	format := reading.DefaultFormat()
 	format.Key, format.Values, format.Time, format.Unit = []string{"device"}, []string{"value"}, "ts", reading.Milliseconds
 	return job.Config{Input: sweepIn, Format: format, Partitioner: job.Unchecked, Aggregations: []job.Aggregation{
-		{Name: "short", Window: window.Tumbling{Size: 10_000}, Functions: aggregate.All},
-		{Name: "long", Window: window.Tumbling{Size: 60_000}, Grace: 20_000, Functions: aggregate.All},
+		{Name: "short", Window: window.Tumbling{Size: 10_000}, Functions: aggregate.Plain},
+		{Name: "long", Window: window.Tumbling{Size: 60_000}, Grace: 20_000, Functions: aggregate.Plain},
 	}}
 }
 

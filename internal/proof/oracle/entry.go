@@ -9,21 +9,27 @@ import (
 
 // EntryValue is the value that the changelog must hold for the first n readings of a window, byte for byte: equal
 // readings have equal bytes whatever happened in between (I11). Format 1, as internal/job and aggregate document it: the
-// byte 1, then for each value field the count as an unsigned varint, the exact sum when sum or mean is wanted, min and
-// max as eight bytes each, least significant first, when they are.
+// byte 1, then for each value field the count as an unsigned varint, the exact sum when a function of sums is wanted,
+// the exact sum of squares when a spread is, min and max as eight bytes each, least significant first, when they or range
+// are.
 func (w *Window) EntryValue(n int, values int, functions []string) []byte {
 	b := []byte{1}
-	has := func(name string) bool { return slices.Contains(functions, name) }
+	has := func(names ...string) bool {
+		return slices.ContainsFunc(functions, func(f string) bool { return slices.Contains(names, f) })
+	}
 	for i := range values {
 		s := w.Stats(i, n)
 		b = binary.AppendUvarint(b, uint64(s.Count))
-		if has("sum") || has("mean") {
-			b = appendSum(b, s.sum)
+		if has("sum", "mean", "variance", "stddev", "variance_pop", "stddev_pop") {
+			b = appendSum(b, s.sum, scaleBits)
 		}
-		if has("min") {
+		if has("variance", "stddev", "variance_pop", "stddev_pop") {
+			b = appendSum(b, s.squares, 2*scaleBits)
+		}
+		if has("min", "range") {
 			b = binary.LittleEndian.AppendUint64(b, math.Float64bits(s.Min))
 		}
-		if has("max") {
+		if has("max", "range") {
 			b = binary.LittleEndian.AppendUint64(b, math.Float64bits(s.Max))
 		}
 	}
@@ -31,8 +37,9 @@ func (w *Window) EntryValue(n int, values int, functions []string) []byte {
 }
 
 // appendSum appends an exact sum M * 2^e, M odd: twice the number of bytes of |M|, plus 1 below zero, as an unsigned
-// varint; e as a zigzag varint; |M|, least significant byte first. Zero is the one byte 0.
-func appendSum(b []byte, scaled *big.Int) []byte {
+// varint; e as a zigzag varint; |M|, least significant byte first. Zero is the one byte 0. The sum is given times
+// 2^places.
+func appendSum(b []byte, scaled *big.Int, places int64) []byte {
 	if scaled.Sign() == 0 {
 		return append(b, 0)
 	}
@@ -43,7 +50,7 @@ func appendSum(b []byte, scaled *big.Int) []byte {
 		head++
 	}
 	b = binary.AppendUvarint(b, head)
-	b = binary.AppendVarint(b, int64(zeros)-scaleBits)
+	b = binary.AppendVarint(b, int64(zeros)-places)
 	slices.Reverse(m)
 	return append(b, m...)
 }

@@ -25,11 +25,12 @@ type Stats struct {
 	Count    int64
 	Min, Max float64 // -0 is lower than 0
 	sum      *big.Int
+	squares  *big.Int // times 2^2148
 }
 
 // statsOf computes the statistics of values.
 func statsOf(values []float64) Stats {
-	s := Stats{sum: new(big.Int)}
+	s := Stats{sum: new(big.Int), squares: new(big.Int)}
 	for _, x := range values {
 		if s.Count == 0 || below(x, s.Min) {
 			s.Min = x
@@ -38,7 +39,9 @@ func statsOf(values []float64) Stats {
 			s.Max = x
 		}
 		s.Count++
-		s.sum.Add(s.sum, exact(x))
+		scaled := exact(x)
+		s.sum.Add(s.sum, scaled)
+		s.squares.Add(s.squares, scaled.Mul(scaled, scaled))
 	}
 	return s
 }
@@ -69,16 +72,22 @@ func (s Stats) over(n int64) float64 {
 }
 
 // ExactSum is the exact sum as M*2^e with M odd, or "0": what `state dump --exact` prints.
-func (s Stats) ExactSum() string {
-	if s.sum.Sign() == 0 {
+func (s Stats) ExactSum() string { return exactText(s.sum, scaleBits) }
+
+// ExactSquares is the exact sum of squares in the same form.
+func (s Stats) ExactSquares() string { return exactText(s.squares, 2*scaleBits) }
+
+func exactText(scaled *big.Int, places int64) string {
+	if scaled.Sign() == 0 {
 		return "0*2^0"
 	}
-	zeros := s.sum.TrailingZeroBits()
-	m := new(big.Int).Rsh(s.sum, zeros) // exact, also below zero: only zero bits go
-	return m.String() + "*2^" + big.NewInt(int64(zeros)-scaleBits).String()
+	zeros := scaled.TrailingZeroBits()
+	m := new(big.Int).Rsh(scaled, zeros) // exact, also below zero: only zero bits go
+	return m.String() + "*2^" + big.NewInt(int64(zeros)-places).String()
 }
 
-// Function returns the result of one function by its configured name; ok is false for a name it does not know.
+// Function returns the result of one function by its configured name; ok is false for a name it does not know. A result
+// beyond the doubles is an infinity, one that is not defined is NaN.
 func (s Stats) Function(name string) (x float64, ok bool) {
 	switch name {
 	case "count":
@@ -91,6 +100,16 @@ func (s Stats) Function(name string) (x float64, ok bool) {
 		return s.Max, true
 	case "mean":
 		return s.Mean(), true
+	case "range":
+		return rangeOf(s.Min, s.Max), true
+	case "variance":
+		return rounded(s.variance(s.Count - 1)), true
+	case "stddev":
+		return root(s.variance(s.Count - 1)), true
+	case "variance_pop":
+		return rounded(s.variance(s.Count)), true
+	case "stddev_pop":
+		return root(s.variance(s.Count)), true
 	}
 	return 0, false
 }

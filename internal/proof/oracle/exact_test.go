@@ -61,3 +61,28 @@ func TestEntryValueByHand(t *testing.T) {
 		}
 	}
 }
+
+// Textbook numbers, ties and extremes.
+func TestSpreadByHand(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		values []float64
+		want   float64
+	}{
+		{"range", []float64{3, -4, 1}, 7}, {"range", []float64{math.MaxFloat64, -math.MaxFloat64}, math.Inf(1)},
+		{"variance", []float64{2, 4, 4, 4, 5, 5, 7, 9}, 32.0 / 7}, {"variance_pop", []float64{2, 4, 4, 4, 5, 5, 7, 9}, 4},
+		{"stddev_pop", []float64{2, 4, 4, 4, 5, 5, 7, 9}, 2}, {"variance", []float64{1e16, 1e16 + 2}, 2},
+		{"stddev", []float64{0, 2}, math.Sqrt2}, {"stddev_pop", []float64{0, 5e-324}, 0}, {"stddev_pop", []float64{20.1}, 0},
+		{"stddev_pop", []float64{math.MaxFloat64, -math.MaxFloat64}, math.MaxFloat64},
+		{"stddev", []float64{math.MaxFloat64, -math.MaxFloat64}, math.Inf(1)},
+		{"variance", []float64{1e200, -1e200}, math.Inf(1)}, {"variance", []float64{1}, math.NaN()}, {"stddev", []float64{1}, math.NaN()},
+	} {
+		if got, ok := statsOf(c.values).Function(c.name); !ok || got != c.want && !(math.IsNaN(got) && math.IsNaN(c.want)) {
+			t.Errorf("%s of %v is %v, want %v", c.name, c.values, got, c.want)
+		}
+	}
+	w := &Window{Readings: []Folded{{Values: []float64{0.5}}, {Values: []float64{-1}}}} // sum -1/2, squares 5/4
+	if got := string(w.EntryValue(2, 1, []string{"variance"})); got != "\x01\x02\x03\x01\x01\x02\x03\x05" {
+		t.Errorf("entry %x", got)
+	}
+}
