@@ -88,7 +88,7 @@ func TestStreamTime(t *testing.T) {
 			}
 			equal(t, "stream time", is.StreamTime, c.to)
 			equal(t, "closed end", is.Aggregations[0].ClosedEnd, c.to-grace)
-			equal(t, "setter", fmt.Sprint(is.SetterKey, is.SetterOffset), fmt.Sprint([]byte{}, -1))
+			equal(t, "setter", fmt.Sprintf("%q %d", is.SetterKey, is.SetterOffset), `"" -1`)
 			equal(t, "mark", is.Mark, record.MarkTime)
 			equal(t, "position", is.Position, was.Position)
 			if len(change.Warnings) != 1 || !strings.HasPrefix(change.Warnings[0], c.warned) {
