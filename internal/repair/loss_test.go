@@ -114,6 +114,27 @@ func TestAcceptLoss(t *testing.T) {
 	}
 }
 
+// S28 (b): an unclean election cuts the input below the position and others fill it again, so that no offset tells; the
+// anchor does. Accepted, the job goes on where it stood, with a new anchor from the first record it consumes.
+func TestS28InputTruncatedAndFilledAgain(t *testing.T) {
+	w := lived(t)
+	w.Truncate(inTopic, 0, 9)
+	for i := range 20 {
+		w.Append(inTopic, 0, kafka.Record{Key: []byte("k"), Value: fmt.Appendf(nil, "other %d", i)})
+	}
+	w.refusedStart("check input readings/0 at offset 11", "the input is another log", "--accept-loss")
+	r, _, err := w.acceptLoss()
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "position", r.Commit.Position, 12)
+	w.commit(r, "a=2")
+	w.end(r)
+	r = w.start()
+	equal(t, "anchor", r.Report.Anchor, "proved")
+	w.end(r)
+}
+
 // A start that could not know of a loss finds nothing to accept, and no flag makes a stop of another kind pass.
 func TestAcceptLossAcceptsNothingElse(t *testing.T) {
 	w := lived(t)
