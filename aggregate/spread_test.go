@@ -38,7 +38,8 @@ func isRoot(v float64, x *big.Rat) bool {
 		m.Add(m, new(big.Rat).SetFloat64(b)).Mul(m, big.NewRat(1, 2))
 		return m.Mul(m, m)
 	}
-	low, high := -1, 1
+	low := -1
+	var high int
 	switch limit := new(big.Rat).SetInt(new(big.Int).Sub(new(big.Int).Lsh(big.NewInt(1), 1024), new(big.Int).Lsh(big.NewInt(1), 970))); {
 	case math.IsInf(v, 0): // from halfway between the largest double and 2^1024 on
 		return limit.Mul(limit, limit).Cmp(x) <= 0
