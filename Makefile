@@ -57,6 +57,7 @@ soak: build
 
 sweep:
 	$(GO) test -v -timeout 60m -run Sweep ./internal/proof -args -sweep.stride 1 -sweep.deep 20000
+	$(GO) test -v -run Sweep ./internal/repair -args -sweep.stride 1
 
 clean:
 	rm -rf bin

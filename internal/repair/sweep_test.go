@@ -3,6 +3,7 @@ package repair
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"maps"
 	"strings"
@@ -14,12 +15,15 @@ import (
 )
 
 // The sweep lets the process die before each effect of a repair, in the middle of it, and after it but before the answer
-// came; the next process is given the same order and dies too, at every one of its effects; the third one is left alone.
+// came; the next process is given the same order and dies too, at every one of its effects (at some of them by default;
+// `make sweep` tries all); the third one is left alone.
 // After each death an ordinary start may be tried: it must find the state from before the repair,
 // the one after it, or refuse with the way on.
 
 // crash makes the n-th effect the last thing a process does: mode 0 before it, 1 in the middle, 2 after it.
 type crash struct{ n, mode int }
+
+var strideFlag = flag.Int("sweep.stride", 4, "every which second death is tried; 1 for all")
 
 var errDeath = &kafka.Error{Class: kafka.ClassTransient, Op: "die", Offset: -1, Err: errors.New("the process died")}
 
@@ -110,12 +114,12 @@ func TestSweepEveryEffectTwice(t *testing.T) {
 			wantState, last := clean.sane()
 			want := s.end(last)
 			pairs := 0
-			for first := range crashes() {
+			for first := range crashes(0, 1) {
 				if !s.sweepFrom(t, first, wantState, want, &pairs) {
 					break
 				}
 			}
-			if pairs < 100 {
+			if pairs < 100 / *strideFlag {
 				t.Errorf("%d pairs of deaths: the sweep did not sweep", pairs)
 			}
 			t.Logf("%d pairs of deaths", pairs)
@@ -126,7 +130,7 @@ func TestSweepEveryEffectTwice(t *testing.T) {
 // sweepFrom dies at first, then at every effect of the next process, with and without a start between. It tells whether
 // first was met.
 func (s *swept) sweepFrom(t *testing.T, first crash, wantState map[string]string, want string, pairs *int) (met bool) {
-	for second := range crashes() {
+	for second := range crashes((3*first.n+first.mode)%*strideFlag, *strideFlag) {
 		again := false
 		for _, started := range []bool{false, true} {
 			when := fmt.Sprintf("death at %+v, then at %+v, starts between: %v", first, second, started)
@@ -156,15 +160,11 @@ func (s *swept) sweepFrom(t *testing.T, first crash, wantState map[string]string
 	return met
 }
 
-// crashes yields every place to die at, in order. Whoever ranges over it stops at the first that was not met.
-func crashes() func(func(crash) bool) {
+// crashes yields the places to die at in order, every stride-th from the given one on. Whoever ranges over it stops at the
+// first that was not met.
+func crashes(from, stride int) func(func(crash) bool) {
 	return func(yield func(crash) bool) {
-		for n := 1; ; n++ {
-			for mode := range 3 {
-				if !yield(crash{n, mode}) {
-					return
-				}
-			}
+		for at := from; yield(crash{1 + at/3, at % 3}); at += stride {
 		}
 	}
 }
