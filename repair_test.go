@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -403,4 +405,35 @@ func (w *world) leave(dir string, do bool) ([]Seat, error) {
 		w.t.Fatal(err)
 	}
 	return app.Leave(w.t.Context(), do)
+}
+
+// TestRepairsPageNamesItsTests holds docs/operations/repairs.md to the tests it names for what it promises.
+func TestRepairsPageNamesItsTests(t *testing.T) {
+	page, err := os.ReadFile("docs/operations/repairs.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tests strings.Builder
+	for _, pattern := range []string{"*_test.go", "internal/repair/*_test.go"} {
+		names, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			source, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tests.Write(source)
+		}
+	}
+	named := regexp.MustCompile("`(Test[A-Za-z0-9]+)`").FindAllStringSubmatch(string(page), -1)
+	if len(named) < 15 {
+		t.Fatalf("%d tests are named", len(named))
+	}
+	for _, m := range named {
+		if !strings.Contains(tests.String(), "func "+m[1]+"(") {
+			t.Errorf("%s is named, and does not exist", m[1])
+		}
+	}
 }

@@ -91,7 +91,7 @@ func BenchmarkReplay(b *testing.B) {
 	c, end := newCanned()
 	log := &changelog{log: c, topic: logTopic}
 	replay := func(b *testing.B, to applier) {
-		p := &replayer{ledger: newLedger(log, 0, nil), to: to, end: end}
+		p := &replayer{ledger: newLedger(log, 0, nil, 1), to: to, end: end}
 		if err := p.run(context.Background(), func(kafka.Offsets) {}); err != nil {
 			b.Fatal(err)
 		}

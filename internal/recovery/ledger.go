@@ -11,7 +11,8 @@ import (
 // are never compared (V3).
 type ledger struct {
 	c        *changelog
-	last     record.Commit // the last commit record passed; valid with known
+	birth    record.BirthID // of the last commit in the log
+	last     record.Commit  // the last commit record passed; valid with known
 	scratch  record.Commit
 	known    bool
 	lastAt   int64 // offset of last, -1 when it was not passed here
@@ -23,9 +24,10 @@ type ledger struct {
 	boundary int64        // offset after the last commit or fence record passed
 }
 
-// newLedger begins at position. commit is the one in force there, nil at the log start.
-func newLedger(c *changelog, position int64, commit *record.Commit) *ledger {
-	l := &ledger{c: c, lastAt: -1, expect: position, whole: commit != nil || position == 0, boundary: position}
+// newLedger begins at position. commit is the one in force there, nil at the log start; birth is that of the last commit
+// in the log, which is the life that counts.
+func newLedger(c *changelog, position int64, commit *record.Commit, birth record.BirthID) *ledger {
+	l := &ledger{c: c, birth: birth, lastAt: -1, expect: position, whole: commit != nil || position == 0, boundary: position}
 	if commit != nil {
 		// The record before a position is a commit or fence record, and its marker comes next. Which of the two is not
 		// known, so neither is the fence in force.
@@ -75,6 +77,9 @@ func (l *ledger) passCommit(r *kafka.Record) error {
 }
 
 func (l *ledger) compare(r *kafka.Record, c *record.Commit) error {
+	if c.Birth != l.birth && (!l.known || l.last.Birth != l.birth) {
+		return nil // of a life that was ended, maybe because its commits contradict each other
+	}
 	switch {
 	case l.owned && c.Fence != l.fence:
 		return l.broken(r, "commit %d was written under fence %v, but the fence record in force is %v", c.Number, c.Fence, l.fence)

@@ -69,6 +69,7 @@ func TestLedger(t *testing.T) {
 		{name: "reset", log: born + "u c1/1@7 m c0/0@7b9r m u c1/1@7b9 m"},
 		{name: "reset in a hole", log: born + "u c1/1@7 m . m u c3/1@7b9 m"},
 		{name: "reset in slices", log: born + "u u c1/2@7 m f8 m u c2/1@8g m u c3/1@8g m c0/0@8b9r m"},
+		{name: "contradictions before a reset", log: born + "u c4/7@3 m u c2/1@7 m f8 m u u u c3/3@8g m c0/0@8b9r m u c1/1@8b9 m"},
 		{name: "reset of what is nobody's", log: "u u f8 m u c0/1@8g m c0/0@8b9r m"},
 		{name: "reseal after an update of nobody's", log: born + "u c1/1@7 m u f8 m c2/0@8s m u c3/1@8 m"},
 		{name: "life after a loss", log: born + "u c1/1@7 m f8 m c0/0@8b9l m u c1/1@8b9 m"},
@@ -87,6 +88,8 @@ func TestLedger(t *testing.T) {
 		{name: "another writer", log: born + "u c1/1@8 m", want: "written under fence 0000000000000008, but the fence record in force is 0000000000000007"},
 		{name: "the old owner writes on", log: born + "f8 m u c1/1@7 m", want: "written under fence 0000000000000007"},
 		{name: "birth without a reset", log: born + "c0/0@7b9 m", want: "birth 0000000000000009 follows birth 0000000000000001 without a reset"},
+		{name: "former life goes on", log: born + "u c1/1@7 m c0/0@7b9r m u c2/1@7 m c1/0@7b9 m", want: "birth 0000000000000001 follows birth 0000000000000009"},
+		{name: "contradictions after a reset", log: born + "c0/0@7b9r m u c2/1@7b9 m", want: "commit number 2 follows 0"},
 		{name: "birth by a skip", log: born + "c0/0@7b9k m", want: "without a reset"},
 		{name: "number of a loss", log: born + "c1/0@7b9l m", want: "without a reset"},
 		{name: "skip after an update of nobody's", log: born + "u c1/1@7 m u f8 m c2/0@8k m", want: "commit 2 has 0 records, 1 are there"},
@@ -105,7 +108,15 @@ func TestLedger(t *testing.T) {
 			if strings.HasSuffix(row.log, "x") {
 				records[len(records)-1].Value = records[len(records)-1].Value[:20]
 			}
-			l := newLedger(c, row.from, commit)
+			birth := record.BirthID(1) // of the last commit
+			for i := range records {
+				if records[i].Key[0] == byte(record.KindCommit) {
+					if c, err := record.ParseCommit(records[i].Value); err == nil {
+						birth = c.Birth
+					}
+				}
+			}
+			l := newLedger(c, row.from, commit, birth)
 			var err error
 			for i := range records {
 				r := &records[i]

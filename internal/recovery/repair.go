@@ -103,7 +103,11 @@ func (s *sequence) fold(ctx context.Context) error {
 	}
 	s.end.start = o.Start
 	s.store = store.NewMemory(0)
-	p := &replayer{ledger: newLedger(&s.changelog, o.Start, nil), to: bulk{s.store}, end: s.end.fenceAt, reached: o.Start,
+	var birth record.BirthID
+	if s.end.last != nil {
+		birth = s.end.last.Birth
+	}
+	p := &replayer{ledger: newLedger(&s.changelog, o.Start, nil, birth), to: bulk{s.store}, end: s.end.fenceAt, reached: o.Start,
 		blind: s.Accept == AcceptFormer}
 	if err := p.run(ctx, func(kafka.Offsets) { s.progress(p, o.Start, -1) }); err != nil {
 		return err

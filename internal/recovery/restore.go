@@ -125,7 +125,7 @@ func (s *sequence) replay(ctx context.Context) error {
 			to = &onto{Live: s.Live}
 		}
 	}
-	p := &replayer{ledger: newLedger(&s.changelog, from, commit), to: to, end: s.end.lastAt, reached: from}
+	p := &replayer{ledger: newLedger(&s.changelog, from, commit, s.end.last.Birth), to: to, end: s.end.lastAt, reached: from}
 	err := p.run(ctx, func(o kafka.Offsets) {
 		waiting := int64(-1)
 		if p.reached >= o.Stable && !p.done {

@@ -78,6 +78,13 @@ func TestResetOfWhatNobodyStarts(t *testing.T) {
 			w.DeleteRecords(logTopic, 0, w.Offsets(logTopic, 0).HighWatermark)
 		}, []string{"no commit record and the log starts at offset", "tidemark reset"}},
 		"tail lost": {func(w *world) { w.loseTail() }, []string{"1 commits are gone"}},
+		"commits contradict each other": {func(w *world) {
+			r := w.start()
+			r.Commit = r.Commit.Clone()
+			r.Commit.Number += 3
+			w.commit(r, "a=2")
+			w.end(r)
+		}, []string{"commit number 6 follows 2"}},
 		"input recreated": {func(w *world) {
 			w.DeleteTopic(inTopic)
 			w.CreateTopic(inTopic, 1, nil)
