@@ -236,6 +236,7 @@ func (a *App) supervise(ctx context.Context) error {
 			if a.joinMS == 0 {
 				a.joinMS = milliseconds(now() - joining)
 			}
+			a.offsets.assigned(assigned)
 			a.assign(ctx, assigned)
 			a.waiting.Store(nil)
 			idle.assigned(assigned)

@@ -217,7 +217,9 @@ func (l *life) open(proc Processor) (err error) {
 		return l.corrupt("take up state", err)
 	}
 	h := r.held
-	h.committed, h.position, h.timeMS = rec.Commit, rec.Position, l.brokerTime(time.Now())
+	// Not the present time: what a newer owner wrote while we recovered lies after position and counts from its own time
+	// (section 6, Age).
+	h.committed, h.position, h.timeMS = rec.Commit, rec.Position, rec.FenceMS
 	l.task = h.task
 	l.task.Fenced(rec.Fence.ID, r.app.topics.retention)
 	if l.log, err = r.cluster.Log(r.app.options.Input, r.partition); err != nil {

@@ -3,19 +3,24 @@ package tidemark
 import (
 	"context"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/tidemark-streams/tidemark/internal/kafka"
 	"github.com/tidemark-streams/tidemark/internal/record"
 )
 
 // offsetSetter tells the group where the tasks stand, for lag tools and for other instances' UntilIdle (section 4, step
-// 4). Only the newest position of each partition is of interest, so a slow group delays nobody; a failure is made good
-// by the next commit.
+// 4). Only the newest position of each partition is of interest, so a slow group delays nobody. A position that could not
+// be told is told again after a heartbeat, unless a newer one has come: where input has ended no commit follows to make
+// it good, and another instance may be waiting for it.
 type offsetSetter struct {
 	group   kafka.Group
 	log     *slog.Logger
 	mu      sync.Mutex
+	mine    []int32 // the assigned partitions
 	newest  map[int32]kafka.GroupOffset
 	changed chan struct{}
 	done    chan struct{}
@@ -26,6 +31,15 @@ func startOffsetSetter(group kafka.Group, log *slog.Logger) *offsetSetter {
 		done: make(chan struct{})}
 	go s.run()
 	return s
+}
+
+// assigned drops what is outstanding for partitions that are not ours any more: told late, it would move the new owner's
+// position back.
+func (s *offsetSetter) assigned(partitions []int32) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mine = partitions
+	maps.DeleteFunc(s.newest, func(p int32, _ kafka.GroupOffset) bool { return !slices.Contains(partitions, p) })
 }
 
 // set notes a position; it does not wait.
@@ -41,13 +55,24 @@ func (s *offsetSetter) set(partition int32, next record.InputPosition, birth rec
 
 func (s *offsetSetter) run() {
 	defer close(s.done)
-	for range s.changed {
-		s.flush()
+	var again <-chan time.Time
+	for {
+		select {
+		case _, open := <-s.changed:
+			if !open {
+				s.flush()
+				return
+			}
+		case <-again:
+		}
+		if again = nil; s.flush() > 0 {
+			again = time.After(heartbeat)
+		}
 	}
-	s.flush()
 }
 
-func (s *offsetSetter) flush() {
+// flush tells the group the newest positions, keeps those that it could not, and returns how many these are.
+func (s *offsetSetter) flush() (left int) {
 	s.mu.Lock()
 	newest := s.newest
 	s.newest = map[int32]kafka.GroupOffset{}
@@ -56,8 +81,20 @@ func (s *offsetSetter) flush() {
 	defer cancel()
 	for p, o := range newest {
 		if err := s.group.SetOffset(ctx, p, o.Next, o.Metadata); err != nil {
-			s.log.Debug("group offset not set, the next commit sets it", "partition", p, "error", err)
+			s.log.Debug("group offset not set, tried again", "partition", p, "error", err)
+			s.keep(p, o)
+			left++
 		}
+	}
+	return left
+}
+
+// keep takes a position back that could not be told, unless there is a newer one or another owner tells his.
+func (s *offsetSetter) keep(partition int32, o kafka.GroupOffset) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, newer := s.newest[partition]; !newer && slices.Contains(s.mine, partition) {
+		s.newest[partition] = o
 	}
 }
 

@@ -179,15 +179,16 @@ func (s *saver) ended(o outcome) error {
 }
 
 // finish writes a last checkpoint at a clean stop: of everything committed since the last one if all is set, otherwise
-// if one is due.
+// if one is due. It begins one attempt at most: a disk that takes longer to fail than the interval must not hold up the
+// stop for ever.
 func (s *saver) finish(all bool) error {
-	for {
+	for tried := false; ; {
 		if s.attempt == nil {
 			due := all || time.Since(s.last) >= s.l.r.app.options.Checkpoint
-			if !due || s.l.task.Committed().Number == s.saved || s.l.r.dir == nil {
+			if tried || !due || s.l.task.Committed().Number == s.saved || s.l.r.dir == nil {
 				return nil
 			}
-			all = false // one attempt
+			tried = true
 			s.start()
 		}
 		select {
