@@ -119,3 +119,49 @@ func TestBacklogGetsCommitsOfItsOwn(t *testing.T) {
 		t.Fatalf("%d entries left, want the one that is not due", got)
 	}
 }
+
+// TestDropAfterAMove deletes an entry and brings its key back at another place in one batch, as a session does that
+// grows, and drops the batch: the index must stand where the base does.
+func TestDropAfterAMove(t *testing.T) {
+	base := newMapBase()
+	task, err := New(base, &counting{}, birth(), Options{Job: "job", MaxRecords: 100, MaxBytes: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, before, after := entryKey("a", "k", 0), Place{0, 0, 10}, Place{0, 0, 20}
+	if _, err := task.Fold([]Input{{Offset: 0, Epoch: -1, Value: []byte("0 10 k")}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := task.Begin(); err != nil {
+		t.Fatal(err)
+	}
+	for task.Next() != EffectNone {
+		if err := task.Did(task.Next()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 { // the second time finds what the first drop left
+		slot, fresh, err := task.view.Touch(key, before)
+		if err != nil || fresh {
+			t.Fatalf("fresh %v, %v", fresh, err)
+		}
+		task.view.Delete(slot)
+		if _, fresh, err = task.view.Touch(key, after); err != nil || !fresh {
+			t.Fatalf("fresh %v, %v", fresh, err)
+		}
+		task.Drop()
+		for place, want := range map[Place]int{before: 1, after: 0} {
+			live := 0
+			if b := task.view.due.buckets[place]; b != nil {
+				live = b.live()
+			}
+			if live != want {
+				t.Fatalf("%d elements stand for an entry at %+v, want %d", live, place, want)
+			}
+		}
+	}
+	task.view.RaiseClosedEnd(0, 10)
+	if !task.Dirty() || task.Waiting() != 1 {
+		t.Fatalf("dirty %v with %d due windows, want the one of the base", task.Dirty(), task.Waiting())
+	}
+}

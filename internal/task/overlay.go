@@ -12,6 +12,7 @@ type dirty struct {
 	old      record.Digest // of the entry below this overlay, when there is one
 	fresh    record.Digest // of the encoded entry
 	place    Place
+	below    Place // of the entry below this overlay, when there is one
 	keyOff   uint32
 	keyLen   uint32
 	valueOff uint32

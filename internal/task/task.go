@@ -54,8 +54,7 @@ func New(base Base, proc Processor, committed *record.Commit, options Options) (
 	if err := matchAggregations(t.committed, proc.Aggregations()); err != nil {
 		return nil, err
 	}
-	names := len(proc.Aggregations())
-	t.view = View{base: base, proc: proc, open: &overlay{meta: *t.committed.Clone()}, due: newDueIndex(names), names: names}
+	t.view = View{base: base, proc: proc, open: &overlay{meta: *t.committed.Clone()}, due: newDueIndex(len(proc.Aggregations()))}
 	if err := t.index(); err != nil {
 		return nil, err
 	}

@@ -22,7 +22,6 @@ type View struct {
 	flight *overlay // the commit in flight; nil when there is none
 	open   *overlay
 	due    *dueIndex
-	names  int    // configured aggregations: the first of meta.Aggregations
 	text   []byte // scratch: key and value of the entry being loaded
 	found  []byte // scratch: key of the due entry
 }
@@ -87,7 +86,7 @@ func (v *View) touch(hash uint64, key []byte, place Place) (Slot, bool, error) {
 	value, existed := v.below(hash, key)
 	at := v.open.insert(hash, key)
 	d := &v.open.entries[at]
-	d.place, d.existed = place, existed
+	d.place, d.below, d.existed = place, place, existed
 	v.open.writes++
 	v.open.bytes += len(key) + max(len(value), minValue) + recordOverhead
 	if existed {
@@ -129,17 +128,6 @@ func (v *View) remove(d *dirty) {
 	if !d.write() {
 		v.open.writes--
 	}
-}
-
-// Get returns an entry's value below the open overlay's changes; for an entry that is dirty use its slot. The value is
-// valid until the next call on the View.
-func (v *View) Get(key []byte) (value []byte, slot Slot, ok bool) {
-	hash := record.Hash(key)
-	if at := v.open.find(hash, key); at >= 0 {
-		return nil, Slot(at), !v.open.entries[at].deleted
-	}
-	value, ok = v.below(hash, key)
-	return value, -1, ok
 }
 
 // below looks an entry up under the open overlay.
@@ -255,15 +243,17 @@ func (v *View) drop(committed *record.Commit) {
 	v.due.requeue(v.closedEnd)
 }
 
-// forget brings the index back to what is below an overlay: elements it took out come back, and those it put in stand
-// for nothing.
+// forget brings the index back to what is below an overlay: elements it took out come back, where they were, and those
+// it put in stand for nothing.
 func (v *View) forget(o *overlay) {
 	for i := range o.entries {
-		switch d := &o.entries[i]; {
-		case d.existed && d.deleted:
-			v.due.add(d.place, d.hash, v.closedEnd(d.place.Aggregation))
-		case !d.existed && !d.deleted:
+		d := &o.entries[i]
+		moved := d.existed && !d.deleted && d.place != d.below
+		if moved || !d.existed && !d.deleted {
 			v.due.forget(d.place)
+		}
+		if moved || d.existed && d.deleted {
+			v.due.add(d.below, d.hash, v.closedEnd(d.below.Aggregation))
 		}
 	}
 }
