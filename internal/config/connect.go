@@ -18,7 +18,7 @@ func (d *decoder) kafka(root *section) (k Kafka) {
 
 	k.TLS = d.tls(s)
 	k.SASL = d.sasl(s, k.TLS != nil)
-	k.AllowTransactionV1, _ = get(s, "allow_transaction_v1", "false", truth)
+	s.later("allow_transaction_v1")
 	s.close()
 
 	switch {

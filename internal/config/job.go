@@ -37,7 +37,6 @@ type Kafka struct {
 	EmbeddedPartitions int  // of topics that the embedded broker makes
 	TLS                *TLS // nil: plain text
 	SASL               *SASL
-	AllowTransactionV1 bool // accept brokers whose transaction.version is below 2 (R12)
 }
 
 // SASL is how to sign in.

@@ -118,13 +118,6 @@ func whole(least, most int) spec[int] {
 	}}
 }
 
-var truth = spec[bool]{kind: kindTruth, want: "true or false", parse: func(text string) (bool, *wrong) {
-	if text != "true" && text != "false" {
-		return false, wrongf("%s: want true or false", shown(text))
-	}
-	return text == "true", nil
-}}
-
 // word is one of a few words. Words after "later:" are known, but not in this version.
 func word(now []string, later ...string) spec[string] {
 	want := oneOf(now)

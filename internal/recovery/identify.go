@@ -210,7 +210,7 @@ func (s *sequence) judgeBorn(ctx context.Context, t *tail, settled bool) error {
 			"there is an update behind the last commit record at offset %d: it is not ours", t.commitAt)
 	}
 	if c.SourceHash != s.Identity.SourceHash() {
-		return s.fail(kafka.ClassLost, "identify", t.commitAt, "point the job at what its state belongs to, or tidemark adopt-cluster",
+		return s.fail(kafka.ClassLost, "identify", t.commitAt, "point the job at what its state belongs to, or give it another changelog topic and begin anew",
 			"the state belongs to something else: %s", s.otherSource(ctx, t))
 	}
 	if c.OutputHash != s.Identity.OutputHash() && settled {

@@ -123,7 +123,7 @@ func (a *arena) extend(class uint8) error {
 	chunkClass := min(max(bits.Len64(uint64(a.mapped/8)), minChunkBits, int(class)), chunkBits)
 	table := a.table()
 	if len(table) == maxChunks {
-		return &Error{Kind: KindIO, Err: fmt.Errorf("memory is full at %d bytes mapped: use store: disk", a.mapped)}
+		return &Error{Kind: KindIO, Err: fmt.Errorf("memory is full at %d bytes mapped, the most that one task can hold: spread the input over more partitions", a.mapped)}
 	}
 	system := a.system
 	if system == nil {
@@ -131,7 +131,7 @@ func (a *arena) extend(class uint8) error {
 	}
 	chunk, err := system(1 << chunkClass)
 	if err != nil {
-		return &Error{Kind: KindIO, Err: fmt.Errorf("no memory for %d bytes more than the %d mapped: %w: raise the memory limit or use store: disk", 1<<chunkClass, a.mapped, err)}
+		return &Error{Kind: KindIO, Err: fmt.Errorf("no memory for %d bytes more than the %d mapped: %w: raise the memory limit, or run more instances", 1<<chunkClass, a.mapped, err)}
 	}
 	a.bump, a.left = ref(len(table))<<chunkUnitBits, 1<<chunkClass
 	a.mapped += 1 << chunkClass
