@@ -63,7 +63,7 @@ func Start(t testing.TB, settings ...string) *Broker {
 
 // Run formats a directory, starts a broker in it and returns when the broker answers. Remove has to be called.
 func Run(ctx context.Context, settings ...string) (*Broker, error) {
-	jars, err := fetchJars(ctx)
+	jars, err := Jars(ctx, "kafka-"+Version, pom)
 	if err != nil {
 		return nil, err
 	}
@@ -81,8 +81,9 @@ func Run(ctx context.Context, settings ...string) (*Broker, error) {
 	return b, nil
 }
 
-// fetchJars returns the directory with the broker's jars, which Maven fills the first time.
-func fetchJars(ctx context.Context) (string, error) {
+// Jars returns a directory with the jars that a pom.xml wants at run time. Maven fills it the first time, and it stays in
+// the user's cache directory under the name, which must say the version.
+func Jars(ctx context.Context, name string, pom []byte) (string, error) {
 	for _, tool := range []string{"java", "mvn"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			return "", fmt.Errorf("%s is needed to run Apache Kafka %s: install a JRE of 17 or later and Maven (Debian: apt-get install openjdk-17-jre-headless maven): %w", tool, Version, err)
@@ -92,7 +93,7 @@ func fetchJars(ctx context.Context) (string, error) {
 	if err != nil {
 		cache = filepath.Join(os.TempDir(), "tidemark-cache") // a machine without HOME
 	}
-	jars := filepath.Join(cache, "tidemark", "kafka-"+Version)
+	jars := filepath.Join(cache, "tidemark", name)
 	if _, err := os.Stat(jars); err == nil {
 		return jars, nil
 	}
@@ -110,7 +111,7 @@ func fetchJars(ctx context.Context) (string, error) {
 	mvn := exec.CommandContext(ctx, "mvn", "-q", "-B", "-f", filepath.Join(work, "pom.xml"), "dependency:copy-dependencies",
 		"-DincludeScope=runtime", "-DoutputDirectory="+filepath.Join(work, "jars"))
 	if out, err := mvn.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("mvn could not fetch the jars of Apache Kafka %s: %w\n%s", Version, err, tail(out))
+		return "", fmt.Errorf("mvn could not fetch the jars of %s: %w\n%s", name, err, tail(out))
 	}
 	// Whole or not at all: two tests may fetch at once, and one may be ended in the middle.
 	if err := os.Rename(filepath.Join(work, "jars"), jars); err != nil && !errors.Is(err, os.ErrExist) {
@@ -225,6 +226,9 @@ func (b *Broker) ready(ctx context.Context) error {
 		}
 	}
 }
+
+// PID is the broker's process id.
+func (b *Broker) PID() int { return b.cmd.Process.Pid }
 
 // Signal sends a signal to the broker: SIGSTOP and SIGCONT make it hang and go on.
 func (b *Broker) Signal(s syscall.Signal) error { return b.cmd.Process.Signal(s) }
