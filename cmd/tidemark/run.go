@@ -84,6 +84,9 @@ func (e *env) runJob(ctx context.Context, o runOptions) error {
 	}
 	w.log = e.logger(o.json)
 	options.Log, options.Progress = w.log, w.event
+	if options.At, err = crashFromEnvironment(w.log); err != nil {
+		return err
+	}
 	app, err := tidemark.New(options)
 	if err != nil {
 		return err

@@ -25,6 +25,11 @@ type child struct {
 // start runs the binary with the arguments. The name tells its log files; input, when not nil, is its standard input.
 // Variables that are ours do not reach it: TIDEMARK_ begins the names of settings, and it refuses those it does not know.
 func (j *Job) start(name string, input *os.File, args ...string) (*child, error) {
+	return j.startWith(name, input, nil, args...)
+}
+
+// startWith is start with variables added to the environment.
+func (j *Job) startWith(name string, input *os.File, variables []string, args ...string) (*child, error) {
 	if err := os.MkdirAll(j.Path("logs"), 0o700); err != nil {
 		return nil, err
 	}
@@ -42,6 +47,7 @@ func (j *Job) start(name string, input *os.File, args ...string) (*child, error)
 	c.command = exec.Command(j.Binary, args...)
 	c.command.Dir = j.Dir
 	c.command.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "TIDEMARK_") })
+	c.command.Env = append(c.command.Env, variables...)
 	c.command.Stdout, c.command.Stderr = stdout, stderr
 	if input != nil {
 		c.command.Stdin = input

@@ -11,8 +11,9 @@ import (
 type Instance struct{ child *child }
 
 // StartInstance starts the daemon. Its log, JSON lines with a full report of each recovery, goes to a file of that name.
-func (j *Job) StartInstance(name string) (*Instance, error) {
-	c, err := j.start(name, nil, "run", "-c", j.Config(), "--json")
+// variables are added to its environment.
+func (j *Job) StartInstance(name string, variables ...string) (*Instance, error) {
+	c, err := j.startWith(name, nil, variables, "run", "-c", j.Config(), "--json")
 	return &Instance{child: c}, err
 }
 
