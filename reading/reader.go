@@ -6,6 +6,7 @@ type Reading struct {
 	Key    [][]byte  // the key fields in the order configured: decoded text, or a number's JSON token
 	Time   int64     // event time in whole ms since 1970, rounded down
 	Nanos  int32     // the event time's part below the ms, 0 to 999,999 ns
+	Index  int32     // place among the readings of its record, 0 for the first: order is (offset, Index)
 	Values []float64 // the values in the order configured; finite
 }
 
