@@ -50,7 +50,7 @@ realdata: build
 	TIDEMARK_BIN=$(CURDIR)/bin/tidemark TIDEMARK_REALDATA=all $(GO) test -v -count 1 -timeout 60m -run RealData ./integration
 
 kafka: build
-	TIDEMARK_BIN=$(CURDIR)/bin/tidemark $(GO) test -v -count 1 -timeout 30m ./integration/kafka
+	TIDEMARK_BIN=$(CURDIR)/bin/tidemark $(GO) test -v -count 1 -timeout 30m -parallel 6 ./integration/kafka
 
 soak: build
 	TIDEMARK_BIN=$(CURDIR)/bin/tidemark TIDEMARK_KILLS=200 $(GO) test -v -count 1 -timeout 120m -run Kill ./integration

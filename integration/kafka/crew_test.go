@@ -133,11 +133,11 @@ type instance struct {
 	job  *proof.Job
 }
 
-// start starts an instance; it ends with the test.
-func (c *crew) start(job *proof.Job) *instance {
+// start starts an instance, with variables added to its environment; it ends with the test.
+func (c *crew) start(job *proof.Job, variables ...string) *instance {
 	c.t.Helper()
 	c.starts++
-	p, err := job.StartInstance(fmt.Sprintf("run-%04d", c.starts))
+	p, err := job.StartInstance(fmt.Sprintf("run-%04d", c.starts), variables...)
 	c.must(err)
 	c.t.Cleanup(func() {
 		select {
@@ -161,7 +161,16 @@ type line struct {
 	Partitions json.RawMessage // a list where it says what is assigned, elsewhere a number
 	Assigned   []int32         `json:"-"` // nil without a seat
 	Class      string
-	Report     *struct{ Partition int32 }
+	Report     *report
+	Step       string // of a crash point
+}
+
+// report is what a recovery says of itself, as far as the tests read it.
+type report struct {
+	Partition  int32
+	From       string
+	Checkpoint string
+	Aside      []struct{ Name, Reason string }
 }
 
 // log is everything the instance has logged in whole lines.

@@ -210,6 +210,7 @@ type sequence struct {
 	traces []trace
 	seen   tail // of the tail read before the fence
 
+	asked     time.Duration // when the group was asked last
 	writer    kafka.Writer
 	written   record.Fence
 	end       end
@@ -261,12 +262,19 @@ func (s *sequence) warn(format string, args ...any) {
 
 // ask asks the group (I4): any InitProducerID wins, so an owner of yesterday must not send one.
 func (s *sequence) ask(ctx context.Context) error {
+	asked := s.Now()
 	ours, err := s.Ask(ctx)
+	s.asked = asked
 	if err == nil && !ours {
 		err = s.fail(kafka.ClassFenced, "ask the group", -1, "", "%w", ErrNotAssigned)
 	}
 	return err
 }
+
+// askedLimit is how old the group's answer may be when we fence: half a session, so nobody can have been given the task
+// since. A process that was suspended between the two wakes with an answer of yesterday, and would knock out whoever has
+// taken over (R8).
+const askedLimit = 3 * time.Second
 
 // TransactionalID is the transactional id of a task's writer: by changelog and partition, so that definitions that
 // share a job name but no changelog cannot fence each other (I4).
@@ -277,6 +285,11 @@ func TransactionalID(changelog string, partition int32) string {
 func (s *sequence) fence(ctx context.Context) (err error) {
 	if s.writer, err = s.Cluster.Writer(TransactionalID(s.topic, s.partition)); err != nil {
 		return err
+	}
+	for s.Now()-s.asked > askedLimit {
+		if err := s.ask(ctx); err != nil {
+			return err
+		}
 	}
 	p, err := s.writer.Fence(ctx)
 	s.written.ProducerID, s.written.ProducerEpoch = p.ID, p.Epoch

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -227,6 +228,34 @@ func TestNotAssignedIsFencedAndFencesNobody(t *testing.T) {
 	r.Ask = func(context.Context) (bool, error) { return false, nil }
 	if err := w.refused(r, kafka.ClassFenced, "does not assign"); !errors.Is(err, ErrNotAssigned) {
 		t.Fatal(err)
+	}
+}
+
+// A process that was suspended between the group's answer and its fence has an answer of yesterday: it asks again, and
+// fences nobody when the task is not its own any more (R8).
+func TestOldAnswerIsAskedForAgain(t *testing.T) {
+	for _, still := range []bool{true, false} {
+		w := newWorld(t)
+		asked := 0
+		w.at = func(s Step) error {
+			if s == StepFence {
+				w.clock += time.Minute
+			}
+			return nil
+		}
+		r := w.recovery()
+		r.Ask = func(context.Context) (bool, error) {
+			asked++
+			return asked == 1 || still, nil
+		}
+		if still {
+			w.started(r)
+		} else if err := w.refused(r, kafka.ClassFenced, "does not assign"); !errors.Is(err, ErrNotAssigned) {
+			t.Fatal(err)
+		}
+		if asked != 2 {
+			t.Errorf("asked %d times, want twice", asked)
+		}
 	}
 }
 
