@@ -13,6 +13,7 @@ import (
 
 	"github.com/tidemark-streams/tidemark/internal/kafka"
 	"github.com/tidemark-streams/tidemark/internal/status"
+	"github.com/tidemark-streams/tidemark/internal/store"
 )
 
 // The timeouts of section 5, in the order in which they must grow.
@@ -70,6 +71,9 @@ type ended struct {
 func New(options Options) (*App, error) {
 	if options.Log == nil {
 		options.Log = slog.New(slog.DiscardHandler)
+	}
+	if options.Files == nil {
+		options.Files = store.Disk
 	}
 	if options.Commit.MaxRecords < 4 || options.Commit.MaxBytes < 1024 || options.Commit.Interval < 0 {
 		return nil, fmt.Errorf("commit limits %+v are too small: at least 4 records and 1024 bytes", options.Commit)

@@ -9,6 +9,7 @@ import (
 	"github.com/tidemark-streams/tidemark/internal/record"
 	"github.com/tidemark-streams/tidemark/internal/recovery"
 	"github.com/tidemark-streams/tidemark/internal/status"
+	"github.com/tidemark-streams/tidemark/internal/store"
 	"github.com/tidemark-streams/tidemark/internal/task"
 )
 
@@ -82,6 +83,7 @@ type Options struct {
 	Processor func(partition int32, partitions int32, limits Limits) (Processor, error)
 
 	StateDir   string
+	Files      store.FS // what checkpoints are written to, for crash tests; nil: the disk
 	Commit     Commit
 	Checkpoint time.Duration // upper bound between the checkpoints of a task that commits
 	Leave      bool          // give the seat in the group up on a clean stop

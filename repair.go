@@ -237,15 +237,18 @@ func (a *App) repairOf(order *Repair, partition int32, files bool) (*recovery.Re
 		err := a.vacant(ctx, order, 0)
 		return err == nil, err
 	}
+	if at := a.options.At; at != nil {
+		rec.At = func(step recovery.Step) error { return at(context.Background(), partition, "repair."+string(step)) }
+	}
 	rec.Progress = a.tellWaiting(partition)
 	rec.GroupOffset = func(ctx context.Context) (kafka.GroupOffset, bool, error) {
 		offsets, err := a.admin.GroupOffsets(ctx, a.options.Job, a.options.Input)
 		offset, ok := offsets[partition]
 		return offset, ok, err
 	}
-	path := store.Path(store.Disk, a.options.StateDir, a.options.Job, partition)
-	if _, err := os.Stat(path); files && err == nil {
-		rec.Checkpoints, err = store.OpenDir(store.Disk, path)
+	path := store.Path(a.options.Files, a.options.StateDir, a.options.Job, partition)
+	if _, err := a.options.Files.Stat(path); files && err == nil {
+		rec.Checkpoints, err = store.OpenDir(a.options.Files, path)
 		if err != nil {
 			return nil, o, err
 		}

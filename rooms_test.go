@@ -50,7 +50,8 @@ var rooms = []room{
 	{dir: "internal/kafka/client", ours: []string{"internal/record", "internal/kafka"}, outside: []string{franz}},
 	{dir: "internal/kafka/conformance", ours: []string{"internal/record", "internal/kafka"}}, // one test for all clusters
 	{dir: "internal/kafka/kafkatest", ours: []string{"internal/record", "internal/kafka"}},
-	{dir: "internal/store/storetest", outside: []string{"github.com/cockroachdb/pebble/v2"}}, // file faults
+	{dir: "internal/store/storetest", outside: []string{"github.com/cockroachdb/pebble/v2"}},                                   // file faults
+	{dir: "internal/crash", ours: []string{"internal/record", "internal/kafka", "internal/store", "internal/store/storetest"}}, // faults by name
 	{dir: "internal/recovery", ours: []string{"internal/record", "internal/store", "internal/kafka"}},
 	{dir: "internal/repair", ours: []string{"internal/record", "internal/store", "internal/kafka", "internal/recovery"}},
 	{dir: "internal/status", outside: []string{"github.com/prometheus/client_golang"}}, // pure: facts in, verdicts and texts out
@@ -64,8 +65,8 @@ var rooms = []room{
 		dir: "cmd/tidemark",
 		ours: []string{".", "reading", "internal/config", "internal/proof", "internal/proof/oracle", // what is run and tried out
 			"internal/job", "internal/record", "internal/store", // what is inspected without running it
-			"internal/kafka", "internal/kafka/client", "cmd/tidemark/internal/embedded"},
-		reach: slices.Concat(engine, []string{"internal/kafka/kafkatest"}),
+			"internal/kafka", "internal/kafka/client", "internal/crash", "cmd/tidemark/internal/embedded"},
+		reach: slices.Concat(engine, []string{"internal/kafka/kafkatest", "internal/store/storetest"}),
 		outside: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/schollz/progressbar/v3",
 			"golang.org/x/term", "golang.org/x/sys", franz},
 	},

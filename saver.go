@@ -222,7 +222,8 @@ func (r *runner) openDir() {
 	if r.dir != nil {
 		return
 	}
-	dir, err := store.OpenDir(store.Disk, store.Path(store.Disk, r.app.options.StateDir, r.app.options.Job, r.partition))
+	files := r.app.options.Files
+	dir, err := store.OpenDir(files, store.Path(files, r.app.options.StateDir, r.app.options.Job, r.partition))
 	if err != nil {
 		r.board.saved(nil, err)
 		r.log.Error("no checkpoints: a restart will replay the whole changelog", "error", err)

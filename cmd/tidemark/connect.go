@@ -65,6 +65,9 @@ func (e *env) connect(ctx context.Context, job *config.Job) (*connection, error)
 	if sasl := job.Kafka.SASL; sasl != nil {
 		options.SASL = &client.SASL{Mechanism: sasl.Mechanism, User: sasl.User, Password: sasl.Password.Reveal()}
 	}
+	if e.crash != nil {
+		options.Sent = e.crash.Sent
+	}
 	var err error
 	if job.Kafka.TLS != nil {
 		options.TLS, err = job.Kafka.TLS.Config()

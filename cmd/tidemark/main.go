@@ -19,6 +19,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
+
+	"github.com/tidemark-streams/tidemark/internal/crash"
 )
 
 func main() {
@@ -39,6 +41,7 @@ type env struct {
 	err     io.Writer
 	contact time.Duration // how long the first answer of any broker is waited for
 	started bool          // arguments and flags were understood
+	crash   *crash.Plan   // what a crash test wants to happen; nil is nothing
 }
 
 // firstContact is how long commands wait for the first answer of any broker.

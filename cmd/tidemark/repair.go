@@ -231,6 +231,10 @@ func (e *env) idleApp(ctx context.Context, path string, asJSON bool) (app *tidem
 	if err != nil {
 		return nil, nil, err
 	}
+	log := e.logger(asJSON)
+	if err := e.arm(log); err != nil {
+		return nil, nil, err
+	}
 	connection, err := e.connect(ctx, defined)
 	if err != nil {
 		return nil, nil, err
@@ -240,7 +244,8 @@ func (e *env) idleApp(ctx context.Context, path string, asJSON bool) (app *tidem
 		admin.Close()
 		options := jobOptions(defined)
 		options.Cluster, options.Version = connection, programVersion()
-		options.Log = e.logger(asJSON)
+		options.Log = log
+		e.seams(&options)
 		app, err = tidemark.New(options)
 	}
 	if err != nil {

@@ -62,6 +62,10 @@ func (e *env) runJob(ctx context.Context, o runOptions) error {
 	if err != nil {
 		return err
 	}
+	log := e.logger(o.json)
+	if err := e.arm(log); err != nil {
+		return err
+	}
 	connection, err := e.connect(ctx, defined)
 	if err != nil {
 		return err
@@ -77,16 +81,13 @@ func (e *env) runJob(ctx context.Context, o runOptions) error {
 	if o.acceptLoss {
 		options.AcceptLoss = cmp.Or(o.who, whoami()) + ": " + cmp.Or(o.why, "run --accept-loss")
 	}
-	w := &watch{json: o.json, recovered: map[int32]*tidemark.RecoveryReport{}}
+	w := &watch{json: o.json, log: log, recovered: map[int32]*tidemark.RecoveryReport{}}
 	if o.untilIdle && !o.json {
 		w.bar = e.progress("run", -1)
 		defer w.bar.close()
 	}
-	w.log = e.logger(o.json)
-	options.Log, options.Progress = w.log, w.event
-	if options.At, err = crashFromEnvironment(w.log); err != nil {
-		return err
-	}
+	options.Log, options.Progress = log, w.event
+	e.seams(&options)
 	app, err := tidemark.New(options)
 	if err != nil {
 		return err

@@ -250,12 +250,29 @@ func (w *writer) commit(ctx context.Context, c *record.Commit, messages []kafka.
 		return 0, refuse(w.r, w.r.Identity.Changelog.Name, -1, "", "%w", err)
 	}
 	messages = append(messages, w.message(record.CommitKey, c.Append(nil)))
+	if err := w.at("send"); err != nil {
+		return 0, err
+	}
 	offsets, err := w.to.Send(ctx, messages)
 	if err != nil {
 		return 0, err
 	}
 	position := record.ChangelogPosition(offsets[len(offsets)-1] + 1)
-	return position, w.to.Commit(ctx)
+	if err := w.at("commit"); err != nil {
+		return 0, err
+	}
+	if err := w.to.Commit(ctx); err != nil {
+		return 0, err
+	}
+	return position, w.at("committed")
+}
+
+// at passes a step to the crash tests.
+func (w *writer) at(step recovery.Step) error {
+	if w.r.At == nil {
+		return nil
+	}
+	return w.r.At(step)
 }
 
 func (w *writer) message(key, value []byte) kafka.Message {

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/sasl"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
@@ -73,6 +74,9 @@ type Options struct {
 	SASL        *SASL       // nil for none
 	Logger      *slog.Logger
 	Compression Compression
+	// Sent is called when a request has been written to a broker and is not answered yet, with the request's name in the
+	// protocol, for crash tests; may be nil.
+	Sent func(request string)
 }
 
 // Cluster makes the parts of package kafka. Each part has connections of its own, for a waiting fetch blocks its
@@ -122,6 +126,9 @@ func New(options Options) (*Cluster, error) {
 	if options.Logger != nil {
 		base = append(base, kgo.WithLogger(logger{options.Logger}))
 	}
+	if options.Sent != nil {
+		base = append(base, kgo.WithHooks(sentHook(options.Sent)))
+	}
 	if err := kgo.ValidateOpts(base...); err != nil {
 		return nil, refuse("connect", err, "")
 	}
@@ -129,6 +136,18 @@ func New(options Options) (*Cluster, error) {
 		options: options, base: base, opening: make(chan struct{}, maxOpening),
 		buffers: sync.Pool{New: func() any { return new([]byte) }},
 	}, nil
+}
+
+// sentHook hands franz-go's writes to Options.Sent.
+type sentHook func(request string)
+
+var _ kgo.HookBrokerWrite = sentHook(nil)
+
+// OnBrokerWrite is called by franz-go after each write.
+func (h sentHook) OnBrokerWrite(_ kgo.BrokerMetadata, key int16, _ int, _, _ time.Duration, err error) {
+	if err == nil {
+		h(kmsg.NameForKey(key))
+	}
 }
 
 func (s *SASL) mechanism() (sasl.Mechanism, error) {
