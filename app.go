@@ -41,7 +41,8 @@ type App struct {
 	dir     *stateDir
 	admin   kafka.Admin
 	group   kafka.Group
-	topics  *topics
+	known   atomic.Pointer[topics]
+	lookout *lookout
 	offsets *offsetSetter
 	joinMS  float64 // from the start of Run to the first assignment
 	here    atomic.Pointer[here]
@@ -148,8 +149,10 @@ func (a *App) Run(ctx context.Context) (err error) {
 		return err
 	}
 	a.offsets = startOffsetSetter(a.group, a.log)
+	a.lookout = a.startLookout()
 	defer a.watch()()
 	err = a.supervise(ctx)
+	a.lookout.stop()
 	a.offsets.close()
 	a.quit()
 	return err
@@ -165,7 +168,7 @@ func (a *App) firstContact(ctx context.Context) error {
 		var missing *missingInput
 		switch {
 		case err == nil:
-			a.topics = t
+			a.known.Store(t)
 			return nil
 		case ctx.Err() != nil:
 			return nil
@@ -192,7 +195,7 @@ func (a *App) firstContact(ctx context.Context) error {
 // highWatermarks takes the end of every input partition, the mark up to which UntilIdle works (I5, V8).
 func (a *App) highWatermarks(ctx context.Context) (map[int32]int64, error) {
 	targets := map[int32]int64{}
-	for p := range a.topics.identity.Input.Partitions {
+	for p := range a.topics().identity.Input.Partitions {
 		log, err := a.options.Cluster.Log(a.options.Input, p)
 		if err != nil {
 			return nil, err
@@ -252,6 +255,10 @@ func (a *App) supervise(ctx context.Context) error {
 				failed = errors.Join(failed, e.err)
 				a.log.Error("task stopped", "partition", e.partition, "error", e.err)
 			}
+		case err := <-a.lookout.lost:
+			// What was consumed belongs to something else: nothing of it is committed or told any more.
+			a.offsets.silence()
+			return errors.Join(failed, err, a.stopAll(stopNow))
 		case <-idle.poll():
 			idle.others(ctx)
 		}
@@ -284,6 +291,10 @@ func (a *App) assign(ctx context.Context, partitions []int32) {
 	}
 	maps.DeleteFunc(a.boards, func(p int32, b *board) bool { return !wanted[p] && a.runners[p] == nil && b.lost.Load() == nil })
 	for _, p := range partitions {
+		if p >= a.topics().identity.Input.Partitions {
+			a.lookout.hurry() // the input has grown: a stop, before anything of the new partition is read (S61)
+			continue
+		}
 		if r := a.runners[p]; r == nil {
 			a.start(ctx, p)
 		} else if r.stopping() {
@@ -362,6 +373,9 @@ func (a *App) emit(e Event) {
 		a.options.Progress(e)
 	}
 }
+
+// topics are the job's topics as they were last seen.
+func (a *App) topics() *topics { return a.known.Load() }
 
 // interval is the time between commits of one task that are not full: never below the configured one, and longer where
 // the instance as a whole would commit too often (R19).

@@ -32,6 +32,9 @@ const (
 	inputWait  = 500 * time.Millisecond
 )
 
+// fresh is how old a look at the topics may be that a recovery relies on.
+const fresh = time.Second
+
 // release lets go of the base.
 func (r *runner) release() {
 	if r.held == nil {
@@ -58,6 +61,9 @@ func (r *runner) recover(ctx context.Context) (*life, error) {
 	}()
 	r.board.recovering()
 	r.app.emit(Event{Partition: r.partition, Kind: EventRecovering})
+	if err := r.app.lookout.check(ctx, now()-fresh); err != nil {
+		return nil, err
+	}
 	proc, err := r.processor()
 	if err != nil {
 		return nil, err
@@ -122,7 +128,7 @@ func (r *runner) processor() (Processor, error) {
 		return r.held.task.Processor(), nil
 	}
 	a := r.app
-	return a.options.Processor(r.partition, a.topics.identity.Input.Partitions, a.topics.limits)
+	return a.options.Processor(r.partition, a.topics().identity.Input.Partitions, a.topics().limits)
 }
 
 func (r *runner) recovery(ctx context.Context, proc Processor, turn *turn, cancel context.CancelCauseFunc) *recovery.Recovery {
@@ -155,8 +161,8 @@ func (r *runner) recovery(ctx context.Context, proc Processor, turn *turn, cance
 // recoveryOf is a recovery of a task as far as all have it in common; who owns the task, and how to ask, is left open.
 func (a *App) recoveryOf(cluster kafka.Cluster, partition int32, proc Processor) *recovery.Recovery {
 	return &recovery.Recovery{
-		Cluster: cluster, Job: a.options.Job, Partition: partition, Identity: a.topics.identity, Aggregations: aggregations(proc),
-		RetentionMS: a.topics.retention, TZData: a.options.TZData,
+		Cluster: cluster, Job: a.options.Job, Partition: partition, Identity: a.topics().identity, Aggregations: aggregations(proc),
+		RetentionMS: a.topics().retention, TZData: a.options.TZData,
 		Host: hostname(), PID: int64(os.Getpid()), Version: a.options.Version,
 		Start:  func(ctx context.Context) (record.InputPosition, error) { return a.startOffset(ctx, cluster, partition) },
 		Random: random,
@@ -221,14 +227,15 @@ func (l *life) open(proc Processor) (err error) {
 	// (section 6, Age).
 	h.committed, h.position, h.timeMS = rec.Commit, rec.Position, rec.FenceMS
 	l.task = h.task
-	l.task.Fenced(rec.Fence.ID, r.app.topics.retention)
+	known := r.app.topics()
+	l.task.Fenced(rec.Fence.ID, known.retention, known.identity.OutputHash())
 	if l.log, err = r.cluster.Log(r.app.options.Input, r.partition); err != nil {
 		return err
 	}
 	r.board.input.Store(l.log.(*watchedLog))
 	l.next = rec.Commit.Position
 	l.input = kafka.NewReadAhead(l.log, int64(rec.Commit.Position), inputBytes, inputWait)
-	l.sender = startSender(rec.Writer, r.app.sinks(r.partition), r.at)
+	l.sender = startSender(rec.Writer, r.app.sinks(known, r.partition), r.at)
 	l.saver = newSaver(l)
 	rec.Report.Phases.Join = r.app.joinMS
 	l.showRecovered()
@@ -278,8 +285,8 @@ func (a *App) taskOptions(partition int32) task.Options {
 	return task.Options{Job: a.options.Job, Partition: partition, MaxRecords: a.options.Commit.MaxRecords, MaxBytes: a.options.Commit.MaxBytes}
 }
 
-func (a *App) sinks(partition int32) sinkTopics {
-	written := append([]record.Topic{a.topics.identity.Changelog}, a.topics.identity.Outputs...)
+func (a *App) sinks(known *topics, partition int32) sinkTopics {
+	written := append([]record.Topic{known.identity.Changelog}, known.identity.Outputs...)
 	to := func(name string) target {
 		for _, t := range written {
 			if t.Name == name && t.Partitions > 0 {

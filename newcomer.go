@@ -26,7 +26,7 @@ func (a *App) newcomer(ctx context.Context) error {
 	}
 	var refused error
 	for _, p := range slices.Sorted(maps.Keys(lived)) {
-		if p >= a.topics.identity.Input.Partitions {
+		if p >= a.topics().identity.Input.Partitions {
 			continue
 		}
 		err := a.look(ctx, p, lived[p])
@@ -53,7 +53,7 @@ func permanent(err error) error {
 
 // look judges one task as its recovery would before the fence.
 func (a *App) look(ctx context.Context, partition int32, offset kafka.GroupOffset) error {
-	proc, err := a.options.Processor(partition, a.topics.identity.Input.Partitions, a.topics.limits)
+	proc, err := a.options.Processor(partition, a.topics().identity.Input.Partitions, a.topics().limits)
 	if err != nil {
 		return err
 	}

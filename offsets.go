@@ -21,6 +21,7 @@ type offsetSetter struct {
 	log     *slog.Logger
 	mu      sync.Mutex
 	mine    []int32 // the assigned partitions
+	silent  bool    // nothing is told any more
 	newest  map[int32]kafka.GroupOffset
 	changed chan struct{}
 	done    chan struct{}
@@ -42,10 +43,21 @@ func (s *offsetSetter) assigned(partitions []int32) {
 	maps.DeleteFunc(s.newest, func(p int32, _ kafka.GroupOffset) bool { return !slices.Contains(partitions, p) })
 }
 
+// silence drops what is outstanding and all that comes: the topic may be another one now, in which no position of ours
+// means anything (S10).
+func (s *offsetSetter) silence() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.silent = true
+	clear(s.newest)
+}
+
 // set notes a position; it does not wait.
 func (s *offsetSetter) set(partition int32, next record.InputPosition, birth record.BirthID, number uint64) {
 	s.mu.Lock()
-	s.newest[partition] = kafka.GroupOffset{Next: next, Metadata: record.Metadata(birth, number)}
+	if !s.silent {
+		s.newest[partition] = kafka.GroupOffset{Next: next, Metadata: record.Metadata(birth, number)}
+	}
 	s.mu.Unlock()
 	select {
 	case s.changed <- struct{}{}:
@@ -93,7 +105,7 @@ func (s *offsetSetter) flush() (left int) {
 func (s *offsetSetter) keep(partition int32, o kafka.GroupOffset) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, newer := s.newest[partition]; !newer && slices.Contains(s.mine, partition) {
+	if _, newer := s.newest[partition]; !newer && !s.silent && slices.Contains(s.mine, partition) {
 		s.newest[partition] = o
 	}
 }

@@ -87,9 +87,11 @@ func (a *App) Repair(ctx context.Context, order Repair) (err error) {
 		return err
 	}
 	defer a.admin.Close()
-	if a.topics, err = a.existingTopics(ctx, a.admin); err != nil {
+	t, err := a.existingTopics(ctx, a.admin)
+	if err != nil {
 		return err
 	}
+	a.known.Store(t)
 	partitions, err := a.chosen(order.Partition)
 	if err != nil {
 		return err
@@ -107,7 +109,7 @@ func (a *App) Repair(ctx context.Context, order Repair) (err error) {
 
 // chosen are the partitions that the order is about.
 func (a *App) chosen(partition int32) ([]int32, error) {
-	in := a.topics.identity.Input
+	in := a.topics().identity.Input
 	if partition == AllPartitions {
 		all := make([]int32, in.Partitions)
 		for p := range in.Partitions {
@@ -212,7 +214,7 @@ func (a *App) repairAll(ctx context.Context, order *Repair, partitions []int32, 
 
 // repairOf makes the recovery of one task, as a repair needs it, and the order for it.
 func (a *App) repairOf(order *Repair, partition int32, files bool) (*recovery.Recovery, repair.Order, error) {
-	proc, err := a.options.Processor(partition, a.topics.identity.Input.Partitions, a.topics.limits)
+	proc, err := a.options.Processor(partition, a.topics().identity.Input.Partitions, a.topics().limits)
 	if err != nil {
 		return nil, repair.Order{}, err
 	}

@@ -28,7 +28,8 @@ type runner struct {
 
 	once    sync.Once
 	stopped chan struct{}
-	how     stopKind // valid when stopped is closed
+	woken   chan struct{} // the changelog keeps tombstones for a shorter time than before
+	how     stopKind      // valid when stopped is closed
 
 	dir     *store.Dir // of the checkpoints, nil when it could not be opened
 	held    *held      // what a life leaves to the next one; nil when there is nothing to trust
@@ -59,6 +60,7 @@ type blame struct {
 func newRunner(app *App, partition int32) *runner {
 	b := newBoard(app, partition)
 	return &runner{app: app, partition: partition, log: app.log.With("partition", partition), stopped: make(chan struct{}),
+		woken:   make(chan struct{}, 1),
 		backoff: firstBackoff, board: b, cluster: watchedCluster{app.options.Cluster, b}}
 }
 
@@ -68,6 +70,14 @@ func (r *runner) stop(how stopKind) {
 		r.how = how
 		close(r.stopped)
 	})
+}
+
+// wake makes the task look at what the changelog's settings are now.
+func (r *runner) wake() {
+	select {
+	case r.woken <- struct{}{}:
+	default:
+	}
 }
 
 func (r *runner) stopping() bool {
@@ -117,6 +127,12 @@ func (r *runner) judge(err error) error {
 		// The group is asked at the start of the next life; two heartbeats let it notice first (V11).
 		r.backoff = 2 * heartbeat
 		return nil
+	case kafka.ClassLost:
+		var e *kafka.Error
+		if errors.As(err, &e) && r.app.isOutput(e.Topic) {
+			return nil // it was made again: the next life writes to the new one, with a warning (D17)
+		}
+		return r.explain(err)
 	case kafka.ClassCorrupt:
 		stop := r.repeated(err)
 		r.release()
@@ -124,6 +140,16 @@ func (r *runner) judge(err error) error {
 	default:
 		return err
 	}
+}
+
+// explain says in words what has become of the topics where that is why data are gone.
+func (r *runner) explain(lost error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), session)
+	defer cancel()
+	if fault := r.app.lookout.check(ctx, now()); kafka.ClassOf(fault) == kafka.ClassLost {
+		return errors.Join(fault, lost)
+	}
+	return lost
 }
 
 // repeated stops the task at the third error at one input position.
@@ -248,6 +274,8 @@ func (l *life) work(ctx context.Context) error {
 			}
 		case <-l.saver.due.C:
 			l.saver.armed = false
+		case <-l.r.woken:
+			l.task.Retain(l.r.app.topics().retention)
 		case <-more:
 		case <-pace.C:
 		}

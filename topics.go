@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/tidemark-streams/tidemark/internal/kafka"
 	"github.com/tidemark-streams/tidemark/internal/record"
@@ -43,6 +44,8 @@ type topics struct {
 	identity  record.Identity
 	limits    Limits
 	retention int64 // delete.retention.ms of the changelog
+	found     map[string]kafka.TopicInfo
+	asked     time.Duration // when, by now
 }
 
 // prepareTopics looks the job's topics up, makes those that are ours to make, and refuses those that could lose state,
@@ -96,7 +99,7 @@ func (a *App) existingTopics(ctx context.Context, admin kafka.Admin) (*topics, e
 // describeTopics says what is needed of topics that are in order.
 func (a *App) describeTopics(cluster string, found map[string]kafka.TopicInfo) *topics {
 	t := &topics{identity: record.Identity{ClusterID: cluster, Input: found[a.options.Input].Topic,
-		Changelog: found[a.options.Changelog.Topic].Topic}}
+		Changelog: found[a.options.Changelog.Topic].Topic}, found: found, asked: now()}
 	for _, name := range a.outputNames() {
 		t.identity.Outputs = append(t.identity.Outputs, found[name].Topic)
 	}

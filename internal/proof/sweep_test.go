@@ -168,7 +168,7 @@ func (p *sweepProcess) recover() (err error) {
 	if p.task, err = task.New(p.recovered.Store, proc, p.recovered.Commit, task.Options{Job: "job", MaxRecords: 7, MaxBytes: 1 << 20}); err != nil {
 		return err
 	}
-	p.task.Fenced(p.recovered.Fence.ID, 7_200_000)
+	p.task.Fenced(p.recovered.Fence.ID, 7_200_000, p.recovered.Commit.OutputHash)
 	p.writer, p.position, p.next = p.recovered.Writer, p.recovered.Position, int64(p.recovered.Commit.Position)
 	p.input, err = p.cluster.Log(sweepIn, 0)
 	return err

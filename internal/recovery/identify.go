@@ -210,7 +210,7 @@ func (s *sequence) judgeBorn(ctx context.Context, t *tail, settled bool) error {
 			"there is an update behind the last commit record at offset %d: it is not ours", t.commitAt)
 	}
 	if c.SourceHash != s.Identity.SourceHash() {
-		return s.fail(kafka.ClassLost, "identify", t.commitAt, "point the job at what its state belongs to, or give it another changelog topic and begin anew",
+		return s.fail(kafka.ClassLost, "identify", t.commitAt, OtherSourceHint,
 			"the state belongs to something else: %s", s.otherSource(ctx, t))
 	}
 	if c.OutputHash != s.Identity.OutputHash() && settled {
@@ -273,10 +273,14 @@ func (s *sequence) judgeOwner(ctx context.Context, t *tail) error {
 	return s.ownFence(last)
 }
 
+// OtherSourceHint says what to do about a state that belongs to another cluster, input or changelog.
+const OtherSourceHint = "point the job at what its state belongs to; or begin a new life on what is there now with tidemark reset, " +
+	"or with another changelog topic"
+
 // otherSource names both sides of a difference in identity.
 func (s *sequence) otherSource(ctx context.Context, t *tail) string {
 	if was := s.wasFor(ctx, t); was != nil {
-		if diff := differences(was, &s.Identity); diff != "" {
+		if diff := Differences(was, &s.Identity); diff != "" {
 			return diff
 		}
 	}

@@ -168,9 +168,9 @@ func milliseconds(ms int64) time.Duration {
 	return time.Duration(max(-most, min(most, ms))) * time.Millisecond
 }
 
-// differences says in words how two identities differ in what must stay the same: cluster, input, changelog. It is ""
+// Differences says in words how two identities differ in what must stay the same: cluster, input, changelog. It is ""
 // when they are the same. An unknown topic id equals nothing (R33).
-func differences(was, is *record.Identity) string {
+func Differences(was, is *record.Identity) string {
 	var parts []string
 	if was.ClusterID != is.ClusterID {
 		parts = append(parts, fmt.Sprintf("cluster id was %q, is %q", was.ClusterID, is.ClusterID))

@@ -69,6 +69,7 @@ func (t *Task) Begin() (*Batch, error) {
 	t.view.flight, t.view.open, t.spare = o, t.spare, nil
 	t.view.open.reset()
 	t.view.open.meta = *o.meta.Clone()
+	t.lowered = false
 	return &t.batch, nil
 }
 
@@ -221,5 +222,5 @@ func (t *Task) Drop() {
 	t.view.drop(t.committed)
 	t.batch = Batch{}
 	t.lastIn = t.lastIn[:0]
-	t.holdInput, t.waiting = false, t.view.due.waiting
+	t.holdInput, t.waiting, t.lowered = false, t.view.due.waiting, false
 }

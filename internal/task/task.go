@@ -31,6 +31,7 @@ type Task struct {
 	lastAt    int64    // offset of the last consumed record
 	holdInput bool     // the next commit takes no input (section 4, slices)
 	waiting   int      // due windows left by the last commit
+	lowered   bool     // the open batch has a smaller MinRetention than the commit before it
 }
 
 // ErrPermanent is wrapped by an error of a Processor that no recovery cures: the task stops at once instead of trying
@@ -146,13 +147,13 @@ func (t *Task) Fold(in []Input) (consumed int, err error) {
 			m.Counters.Repeated++
 			continue
 		}
-		if r.Epoch >= 0 && r.Epoch < m.Epoch {
+		if r.Epoch >= 0 && r.Epoch < m.Epoch { // an unknown one says nothing, and forgets nothing
 			return i, &InputError{r.Offset, fmt.Sprintf("leader epoch %d after %d: the log was cut and filled again", r.Epoch, m.Epoch)}
 		}
 		if err := t.view.proc.Process(&t.view, r); err != nil {
 			return i, fmt.Errorf("input offset %d: %w", r.Offset, err)
 		}
-		m.Position, m.Epoch = record.InputPosition(r.Offset)+1, r.Epoch
+		m.Position, m.Epoch = record.InputPosition(r.Offset)+1, max(m.Epoch, r.Epoch)
 		t.view.open.inputs++
 		last = i
 	}
@@ -178,14 +179,20 @@ func (t *Task) PassMarkers(next record.InputPosition) {
 	}
 }
 
-// Fenced tells the task which fence its next commits are written under, and the changelog's present
-// delete.retention.ms; the smallest ever seen is kept in the commit record. It is called after New and Resume, before
-// the first Begin.
-func (t *Task) Fenced(fence record.FenceID, retentionMS int64) {
+// Fenced tells the task which fence its next commits are written under, the changelog's present delete.retention.ms, and
+// the hash of the outputs they are written to. It is called after New and Resume, before the first Begin.
+func (t *Task) Fenced(fence record.FenceID, retentionMS int64, outputs uint64) {
 	m := &t.view.open.meta
-	m.Fence = fence
-	if retentionMS > 0 && (m.MinRetention == 0 || retentionMS < m.MinRetention) {
-		m.MinRetention = retentionMS
+	m.Fence, m.OutputHash = fence, outputs
+	t.lowered = false
+	t.Retain(retentionMS)
+}
+
+// Retain tells the task the changelog's present delete.retention.ms. The smallest ever seen is kept in the commit record;
+// a smaller one is committed without waiting for input, for it may be raised again before there is any (R13).
+func (t *Task) Retain(retentionMS int64) {
+	if m := &t.view.open.meta; retentionMS > 0 && (m.MinRetention == 0 || retentionMS < m.MinRetention) {
+		m.MinRetention, t.lowered = retentionMS, true
 	}
 }
 
@@ -208,8 +215,8 @@ func (t *Task) Full() bool {
 	return o.records() >= records || o.bytes >= bytes
 }
 
-// Dirty tells that there is something to commit: consumed input or due windows.
-func (t *Task) Dirty() bool { return !t.view.open.empty() || t.view.due.waiting > 0 }
+// Dirty tells that there is something to commit: consumed input, due windows, or a smaller retention of tombstones.
+func (t *Task) Dirty() bool { return !t.view.open.empty() || t.view.due.waiting > 0 || t.lowered }
 
 // InFlight tells that a commit is under way.
 func (t *Task) InFlight() bool { return t.view.flight != nil }
