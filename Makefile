@@ -6,7 +6,7 @@
 #   page      pictures of the status page, wide and narrow, by the browser that BROWSER names: bin/page
 #   bench     benchmarks, with the machine and the Go version in the output
 #   bench-kafka  the same against Apache Kafka, which it starts: needs Java 17 and Maven
-#   sweep     every pair of crash positions of the step machine, and many triples
+#   sweep     every pair of crash positions of the step machine, and many triples; every damage of a checkpoint
 #   realdata  every set of ../shared/data against its truth file, when the data is there
 #   kafka     what needs Apache Kafka, which it starts by itself: Java 17 and Maven are needed. TIDEMARK_KILLS=100 for more
 #   soak      200 kills of a daemon at work, each checked against the oracle
@@ -58,6 +58,7 @@ soak: build
 sweep:
 	$(GO) test -v -timeout 60m -run Sweep ./internal/proof -args -sweep.stride 1 -sweep.deep 20000
 	$(GO) test -v -run Sweep ./internal/repair -args -sweep.stride 1
+	TIDEMARK_DAMAGE=1 $(GO) test -v -count 1 -run EveryDamage ./internal/recovery
 
 clean:
 	rm -rf bin

@@ -64,7 +64,7 @@ var rooms = []room{
 	{
 		dir: "cmd/tidemark",
 		ours: []string{".", "reading", "internal/config", "internal/proof", "internal/proof/oracle", // what is run and tried out
-			"internal/job", "internal/record", "internal/store", // what is inspected without running it
+			"internal/job", "internal/record", "internal/recovery", "internal/store", // what is inspected without running it
 			"internal/kafka", "internal/kafka/client", "internal/crash", "cmd/tidemark/internal/embedded"},
 		reach: slices.Concat(engine, []string{"internal/kafka/kafkatest", "internal/store/storetest"}),
 		outside: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/schollz/progressbar/v3",

@@ -13,23 +13,6 @@ import (
 	"github.com/tidemark-streams/tidemark/internal/record"
 )
 
-// changelogConfigs are the settings with which the changelog is made (section 4, R29). What state could be lost by, or
-// what a checkpoint's age is judged by, must hold; see requiredConfigs. The rest is advice.
-var changelogConfigs = map[string]string{
-	"cleanup.policy":                 "compact",
-	"segment.bytes":                  strconv.Itoa(64 << 20),
-	"segment.ms":                     strconv.Itoa(30 * 60 * 1000),
-	"min.cleanable.dirty.ratio":      "0.2",
-	"max.compaction.lag.ms":          strconv.Itoa(60 * 60 * 1000),
-	"delete.retention.ms":            strconv.Itoa(2 * 60 * 60 * 1000),
-	"message.timestamp.type":         "LogAppendTime",
-	"unclean.leader.election.enable": "false",
-}
-
-// requiredConfigs are the settings without which a changelog is refused: state would be deleted by age (V5), or the age
-// of a checkpoint could not be told (R13).
-var requiredConfigs = []string{"cleanup.policy", "message.timestamp.type"}
-
 // batchOverhead is what a record may cost in its batch beside key and value: the batch header, lengths and headers.
 const batchOverhead = 1024
 
@@ -139,7 +122,7 @@ func (a *App) createMissing(ctx context.Context, admin kafka.Admin, found map[st
 		spec := kafka.TopicSpec{Name: name, Partitions: partitions}
 		if name == a.options.Changelog.Topic {
 			spec.ReplicationFactor = a.options.Changelog.ReplicationFactor
-			spec.Configs = maps.Clone(changelogConfigs)
+			spec.Configs = maps.Clone(kafka.ChangelogConfigs)
 			if n := a.options.Changelog.MinInsync; n > 0 {
 				spec.Configs["min.insync.replicas"] = strconv.Itoa(n)
 			}
@@ -185,24 +168,12 @@ func (a *App) checkOutputs(found map[string]kafka.TopicInfo) error {
 }
 
 // checkChangelog lists what is wrong with a changelog that exists.
-func (a *App) checkChangelog(found map[string]kafka.TopicInfo) (faults topicFaults) {
+func (a *App) checkChangelog(found map[string]kafka.TopicInfo) topicFaults {
 	changelog, ok := found[a.options.Changelog.Topic]
 	if !ok {
 		return nil
 	}
-	if in, ok := found[a.options.Input]; ok && changelog.Partitions != in.Partitions {
-		faults = append(faults, fmt.Sprintf("changelog %s has %d partitions and input %s has %d: they must be equal, for a task is one of each. "+
-			"Repair: name another changelog topic, or give the input its old count back", changelog.Name, changelog.Partitions, in.Name, in.Partitions))
-	}
-	for _, key := range requiredConfigs {
-		have, want := changelog.Configs[key], changelogConfigs[key]
-		if have != "" && have != want {
-			faults = append(faults, fmt.Sprintf("changelog %s has %s=%s, which can lose state; wanted %s. "+
-				"Repair: kafka-configs.sh --bootstrap-server HOST:PORT --alter --entity-type topics --entity-name %s --add-config %s=%s",
-				changelog.Name, key, have, want, changelog.Name, key, want))
-		}
-	}
-	return faults
+	return kafka.ChangelogFaults(changelog, found[a.options.Input])
 }
 
 // limits are the sizes the topics accept, less what a record costs beside key and value.

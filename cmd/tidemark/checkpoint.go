@@ -21,7 +21,7 @@ import (
 
 func (e *env) checkpointCommand() *cobra.Command {
 	return e.group(&cobra.Command{Use: "checkpoint", Short: "Inspect the checkpoints of the state directory"},
-		e.checkpointListCommand(), e.checkpointVerifyCommand(), e.later("show"))
+		e.checkpointListCommand(), e.checkpointShowCommand(), e.checkpointVerifyCommand())
 }
 
 func (e *env) checkpointListCommand() *cobra.Command {

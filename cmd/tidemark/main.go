@@ -123,7 +123,7 @@ reached at first contact.`,
 		},
 	},
 		e.demoCommand(), e.runCommand(), e.checkCommand(), e.produceCommand(), e.consumeCommand(), e.stateCommand(),
-		e.checkpointCommand(), e.statusCommand(), e.resetCommand(), e.skipCommand(), e.resealCommand(), e.leaveCommand(),
+		e.changelogCommand(), e.checkpointCommand(), e.statusCommand(), e.resetCommand(), e.skipCommand(), e.resealCommand(), e.leaveCommand(),
 		e.brokerCommand(), e.versionCommand())
 	root.AddCommand(e.laterCommands()...)
 	root.InitDefaultCompletionCmd(e.args...)

@@ -1,0 +1,113 @@
+package recovery
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/tidemark-streams/tidemark/internal/store"
+)
+
+// damageStride is TIDEMARK_DAMAGE, how many damages there are to one that is tried: 1 tries all of them (make sweep).
+func damageStride(t *testing.T) int {
+	text := os.Getenv("TIDEMARK_DAMAGE")
+	if text == "" {
+		return 13
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		t.Fatalf("TIDEMARK_DAMAGE=%s: want a number from 1", text)
+	}
+	return n
+}
+
+// Every bit of a small checkpoint is flipped, and it is cut at every length. A recovery notices each, sets the file aside and
+// has the same state from the older one, from the changelog when both are damaged; the next life goes on from there
+// (S31, I6). A file that has become one of a newer format is left where it is.
+func TestEveryDamageIsSetAside(t *testing.T) {
+	w := newWorld(t)
+	r := w.start()
+	w.commit(r, "x=1", "y=2")
+	older := w.checkpoint(r)
+	w.commit(r, "x=3")
+	newest := w.checkpoint(r)
+	w.commit(r, "x=4", "y")
+	w.crash(r)
+	old, good := w.content(older), w.content(newest)
+	tried, stride := 0, damageStride(t)
+	try := func(what string, damage []byte, both bool) {
+		if tried++; tried%stride != 0 {
+			return
+		}
+		w.tidy()
+		want := older
+		w.replace(newest, damage)
+		w.replace(older, old)
+		if both {
+			want = ""
+			w.replace(older, bytes.Clone(old[:len(old)-1]))
+		}
+		r := w.start()
+		if r.Report.Checkpoint != want || !slices.ContainsFunc(r.Report.Aside, func(a Aside) bool { return a.Name == newest }) {
+			t.Errorf("%s: report %+v, want %q", what, r.Report, want)
+		}
+		left := len(damage) > 23 && binary.BigEndian.Uint32(damage[20:]) > store.Format && bytes.HasPrefix(damage, good[:20])
+		if _, err := w.fs.Stat(newest); (err == nil) != left {
+			t.Errorf("%s: the file is where it was: %v, want %v", what, err == nil, left)
+		}
+		w.crash(r)
+	}
+	for at := range good {
+		for bit := range 8 {
+			b := bytes.Clone(good)
+			b[at] ^= 1 << bit
+			try(fmt.Sprintf("bit %d of byte %d", bit, at), b, bit == at%8)
+		}
+		try(fmt.Sprintf("cut to %d bytes", at), bytes.Clone(good[:at]), at%2 == 0)
+	}
+	if tried < 9*len(good) || len(good) < 300 {
+		t.Errorf("%d damages of a file of %d bytes", tried, len(good))
+	}
+	t.Logf("%d of %d damages of a file of %d bytes, all set aside", tried/stride, tried, len(good))
+	w.tidy()
+	r = w.start()
+	w.commit(r, "v=5")
+	w.crash(r)
+	w.crash(w.start())
+}
+
+// tidy deletes what the recoveries before have left: files set aside and checkpoints.
+func (w *world) tidy() {
+	w.t.Helper()
+	dir := store.Path(w.fs, "state", job, w.partition)
+	names, err := w.fs.List(dir)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, name := range names {
+		if err := w.fs.Remove(w.fs.PathJoin(dir, name)); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+func (w *world) content(path string) []byte {
+	w.t.Helper()
+	f, err := w.fs.Open(path, vfs.SequentialReadsOption)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer f.Close()
+	b, err := io.ReadAll(f)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return b
+}
