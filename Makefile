@@ -5,7 +5,7 @@
 #   check     golangci-lint at the version that tools/go.mod pins; the first run compiles it
 #   page      pictures of the status page, wide and narrow, by the browser that BROWSER names: bin/page
 #   bench     benchmarks, with the machine and the Go version in the output
-#   bench-kafka  the same against Apache Kafka, which it starts: needs Java 17 and Maven
+#   bench-kafka  the whole job beside Kafka Streams on Apache Kafka, which it starts, then the parts: needs a JDK 17 and Maven
 #   sweep     every pair of crash positions of the step machine, and many triples; every damage of a checkpoint
 #   realdata  every set of ../shared/data against its truth file, when the data is there
 #   kafka     what needs Apache Kafka, which it starts by itself: Java 17 and Maven are needed. TIDEMARK_KILLS=100 for more
@@ -42,7 +42,8 @@ bench:
 	@$(GO) version; uname -srm; grep -m1 'model name' /proc/cpuinfo 2>/dev/null || true
 	$(GO) test -run '^$$' -bench . -benchmem $$($(GO) list ./... | grep -v /integration)
 
-bench-kafka:
+bench-kafka: build
+	$(GO) run ./integration/peers -tidemark bin/tidemark
 	@$(GO) version; uname -srm; grep -m1 'model name' /proc/cpuinfo 2>/dev/null || true
 	$(GO) test -run '^$$' -bench . -benchmem -timeout 30m ./integration/kafka
 

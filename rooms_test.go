@@ -72,6 +72,7 @@ var rooms = []room{
 	},
 	{dir: "cmd/tidemark/internal/embedded", outside: []string{franz}},
 	{dir: "bench"}, // tests only
+	{dir: "integration/peers", ours: []string{".", "integration/kafkarun", "internal/record", "internal/status"}, reach: engine, outside: []string{franz}},
 	{dir: "integration/kafkarun", ours: []string{"internal/kafka", "internal/kafka/client"}, reach: []string{"internal/record"}},
 }
 

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// runLimit bounds one run.
+const runLimit = 10 * time.Minute
+
+// rates prints readings per second. The time of tidemark is that of the whole process, from its start over joining the
+// group and the birth of its tasks to the last checkpoint and its end; that of Kafka Streams is from its first to its last
+// reading. tidemark publishes final results, Kafka Streams updates.
+func rates(b *bench, p plan) error {
+	b.note("\n## Readings per second: %d readings, %d devices, windows of 1 h with 1 h of grace, everything on, exactly once\n", p.readings, p.devices)
+	b.note("| partitions | round | tidemark | Kafka Streams, %s | ratio | Kafka Streams, %s | ratio |", "local store", "memory store")
+	b.note("|--:|--:|--:|--:|--:|--:|--:|")
+	for _, partitions := range p.parts {
+		input, err := b.load(partitions, p.readings, p.devices)
+		if err != nil {
+			return err
+		}
+		for round := range p.rounds {
+			row := fmt.Sprintf("| %d | %d ", partitions, round+1)
+			own, used, err := b.rateOfOurs(input, partitions, p.readings)
+			if err != nil {
+				return err
+			}
+			row += fmt.Sprintf("| %.0f k (%s) ", own/1000, used)
+			for _, kind := range []string{"local", "memory"} {
+				rate, used, err := b.rateOfStreams(kind, input, partitions, p.readings)
+				if err != nil {
+					return err
+				}
+				row += fmt.Sprintf("| %.0f k (%s) | %.1f ", rate/1000, used, own/rate)
+			}
+			b.note("%s|", row)
+		}
+	}
+	return nil
+}
+
+func (b *bench) rateOfOurs(input string, partitions int32, readings int) (rate float64, used string, err error) {
+	o, err := b.job(input, partitions, 30*time.Second)
+	if err != nil {
+		return 0, "", err
+	}
+	b.progress("tidemark: %s", o.name)
+	run, err := b.run(o, "--until-idle")
+	if err != nil {
+		return 0, "", err
+	}
+	if err := b.wait(run, runLimit); err != nil {
+		return 0, "", err
+	}
+	took := time.Since(run.started)
+	return float64(readings) / took.Seconds(), run.used(), nil
+}
+
+func (b *bench) rateOfStreams(kind, input string, partitions int32, readings int) (rate float64, used string, err error) {
+	s, err := b.application(kind, input, partitions, readings)
+	if err != nil {
+		return 0, "", err
+	}
+	b.progress("Kafka Streams, %s: %s", kind, s.name)
+	run, err := b.stream(s)
+	if err != nil {
+		return 0, "", err
+	}
+	var seconds string
+	err = b.await(run, runLimit, "all readings", func() (ok bool, _ error) {
+		seconds, ok = run.line("done ")
+		return ok, nil
+	})
+	if err != nil {
+		return 0, "", err
+	}
+	if err := run.end(syscall.SIGKILL); err != nil {
+		return 0, "", err
+	}
+	took, err := strconv.ParseFloat(seconds, 64)
+	return float64(readings) / took, run.used(), err
+}

@@ -1,0 +1,259 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/tidemark-streams/tidemark/internal/record"
+)
+
+// recoveries prints the time from SIGKILL, with a restart at once, to the first commit of new input of the task that is
+// last. That of tidemark is read from the broker's append times in its changelog; that of Kafka Streams is when its last
+// partition's committed offset was seen to move, looked at every few milliseconds.
+func recoveries(b *bench, p plan) error {
+	const partitions = 4
+	input, err := b.load(partitions, p.readings, p.devices)
+	if err != nil {
+		return err
+	}
+	b.note("\n## From SIGKILL to the first commit of the last of %d tasks, killed at 40 %% of %d readings\n", partitions, p.readings)
+	b.note("| program | to running | to the first commit | recovered from |")
+	b.note("|---|--:|--:|---|")
+	for range p.rounds {
+		for _, wipe := range []bool{false, true} {
+			if err := b.recoverOurs(input, partitions, wipe); err != nil {
+				return err
+			}
+		}
+		for _, c := range []struct {
+			kind string
+			wipe bool
+		}{{"transactional", false}, {"local", false}, {"memory", false}, {"local", true}} {
+			if err := b.recoverStreams(c.kind, input, partitions, p.readings, c.wipe); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// killAt is the part of the input after which a program is killed.
+const killAt = 0.4
+
+func (b *bench) recoverOurs(input string, partitions int32, wipe bool) error {
+	o, err := b.job(input, partitions, 500*time.Millisecond)
+	if err != nil {
+		return err
+	}
+	b.progress("tidemark: %s", o.name)
+	first, err := b.run(o)
+	if err != nil {
+		return err
+	}
+	err = b.await(first, runLimit, "40 % of the input", func() (bool, error) {
+		at, end := committed(b.status(o), int(partitions))
+		return at >= int64(killAt*float64(end)) && at > 0, nil
+	})
+	if err != nil {
+		return err
+	}
+	killed := time.Now()
+	if err := first.end(syscall.SIGKILL); err != nil {
+		return err
+	}
+	kind := "checkpoints every 0.5 s"
+	if wipe {
+		kind = "local state deleted"
+		if err := os.RemoveAll(o.state); err != nil {
+			return err
+		}
+	}
+	second, err := b.run(o)
+	if err != nil {
+		return err
+	}
+	var loaded, replayed int64
+	err = b.await(second, runLimit, "a first commit of each task", func() (bool, error) {
+		s := b.status(o)
+		if s == nil || len(s.Tasks) != int(partitions) {
+			return false, nil
+		}
+		loaded, replayed = 0, 0
+		for _, t := range s.Tasks {
+			if t.Recovered == nil || t.Commit == nil || t.Commit.At == nil {
+				return false, nil
+			}
+			loaded, replayed = loaded+t.Recovered.Loaded, replayed+t.Recovered.Replayed
+		}
+		return true, nil
+	})
+	if err != nil {
+		return err
+	}
+	last, err := b.firstCommits(o.name+"-changelog", partitions, killed)
+	if err != nil {
+		return err
+	}
+	b.note("| tidemark, %s | %.2f s | %.2f s | %d entries loaded, %d records replayed |", kind, lastRecovered(second.output()).Sub(killed).Seconds(),
+		last.Sub(killed).Seconds(), loaded, replayed)
+	return second.end(syscall.SIGKILL)
+}
+
+// lastRecovered reads in a log when the last task was recovered.
+func lastRecovered(log string) (at time.Time) {
+	for line := range strings.Lines(log) {
+		var l struct {
+			Time time.Time
+			Msg  string
+		}
+		if json.Unmarshal([]byte(line), &l) == nil && l.Msg == "recovered" && l.Time.After(at) {
+			at = l.Time
+		}
+	}
+	return at
+}
+
+// firstCommits reads the changelog: for each partition the append time of the first commit after the newest fence record
+// that moved the input position. It returns the last of them.
+func (b *bench) firstCommits(topic string, partitions int32, killed time.Time) (last time.Time, err error) {
+	type state struct {
+		position record.InputPosition
+		fenced   bool
+		first    time.Time
+	}
+	states := make([]state, partitions)
+	err = b.read(topic, func(r *kgo.Record) error {
+		s := &states[r.Partition]
+		switch kind, _ := record.KindOf(r.Key); kind {
+		case record.KindFence:
+			s.fenced, s.first = r.Timestamp.After(killed), time.Time{}
+		case record.KindCommit:
+			c, err := record.ParseCommit(r.Value)
+			if err != nil {
+				return err
+			}
+			if s.fenced && s.first.IsZero() && c.Position > s.position {
+				s.first = r.Timestamp
+			}
+			s.position = c.Position
+		}
+		return nil
+	})
+	for p, s := range states {
+		if s.first.IsZero() && err == nil {
+			err = fmt.Errorf("%s/%d: no commit of new input after the kill", topic, p)
+		}
+		if s.first.After(last) {
+			last = s.first
+		}
+	}
+	return last, err
+}
+
+// read delivers every committed record of a topic up to its present high watermarks.
+func (b *bench) read(topic string, each func(*kgo.Record) error) error {
+	ends, err := b.admin.ListEndOffsets(b.ctx, topic)
+	if err == nil {
+		err = ends.Error()
+	}
+	if err != nil {
+		return err
+	}
+	client, err := kgo.NewClient(kgo.SeedBrokers(b.broker.Addr), kgo.ConsumeTopics(topic), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.KeepControlRecords(), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	left := map[int32]int64{}
+	ends.Each(func(o kadm.ListedOffset) {
+		if o.Offset > 0 {
+			left[o.Partition] = o.Offset
+		}
+	})
+	for len(left) > 0 {
+		fetches := client.PollFetches(b.ctx)
+		if err := fetches.Err0(); err != nil {
+			return err
+		}
+		var failed error
+		fetches.EachRecord(func(r *kgo.Record) {
+			if r.Offset+1 >= left[r.Partition] {
+				delete(left, r.Partition)
+			}
+			if failed == nil && !r.Attrs.IsControl() {
+				failed = each(r)
+			}
+		})
+		if failed != nil {
+			return failed
+		}
+	}
+	return nil
+}
+
+func (b *bench) recoverStreams(kind, input string, partitions int32, readings int, wipe bool) error {
+	s, err := b.application(kind, input, partitions, readings)
+	if err != nil {
+		return err
+	}
+	b.progress("Kafka Streams, %s: %s", kind, s.name)
+	first, err := b.stream(s)
+	if err != nil {
+		return err
+	}
+	mark := fmt.Sprintf("read %d\n", readings/100*int(killAt*100))
+	err = b.await(first, runLimit, "40 % of the input", func() (bool, error) { return strings.Contains(first.output(), mark), nil })
+	if err != nil {
+		return err
+	}
+	killed := time.Now()
+	if err := first.end(syscall.SIGKILL); err != nil {
+		return err
+	}
+	if wipe {
+		if err := os.RemoveAll(s.state); err != nil {
+			return err
+		}
+	}
+	second, err := b.stream(s)
+	if err != nil {
+		return err
+	}
+	before, err := b.offsets(s, input)
+	if err != nil {
+		return err
+	}
+	var running time.Time
+	err = b.await(second, runLimit, "a first commit of each partition", func() (bool, error) {
+		if _, ok := second.line("running"); ok && running.IsZero() {
+			running = time.Now()
+		}
+		now, err := b.offsets(s, input)
+		for p := range partitions {
+			if now[p] <= before[p] {
+				return false, err
+			}
+		}
+		return !running.IsZero(), err
+	})
+	if err != nil {
+		return err
+	}
+	from := "local store as it was left"
+	switch {
+	case wipe:
+		from = "local state deleted"
+	case kind == "memory":
+		from = "changelog"
+	}
+	b.note("| Kafka Streams, %s | %.2f s | %.2f s | %s |", kind, running.Sub(killed).Seconds(), time.Since(killed).Seconds(), from)
+	return second.end(syscall.SIGKILL)
+}
