@@ -18,14 +18,15 @@ type Accumulator struct {
 
 // more is what few aggregations need: apart, so that the others do not carry it through the caches.
 type more struct {
-	squares Squares
+	squares     Squares
+	first, last mark // of no meaning while the count is 0
 }
 
 // Reset makes a the accumulator that has folded nothing and keeps what the functions f need; its memory stays.
 func (a *Accumulator) Reset(f Functions) {
 	a.count, a.min, a.max = 0, 0, 0
 	a.sum.Reset()
-	a.keeps = f & Spreads
+	a.keeps = f & (Spreads | Ends)
 	if a.keeps == 0 {
 		return
 	}
@@ -35,12 +36,13 @@ func (a *Accumulator) Reset(f Functions) {
 	a.more.squares.Reset()
 }
 
-// Add folds v, which must be finite. It does not allocate unless the exact sum needs more than 128 bits, or that of the
-// squares more than 255.
-func (a *Accumulator) Add(v float64) {
+// Add folds the number v, which must be finite, of the reading that stands at at; that is not kept, and has no meaning
+// for the functions of Plain. It does not allocate unless the exact sum needs more than 128 bits, or that of the squares
+// more than 255.
+func (a *Accumulator) Add(v float64, at *At) {
 	a.sum.Add(v)
 	if a.keeps != 0 {
-		a.more.squares.Add(v)
+		a.addMore(v, at)
 	}
 	if a.count == 0 {
 		a.min, a.max = v, v
@@ -49,6 +51,28 @@ func (a *Accumulator) Add(v float64) {
 		a.min, a.max = min(a.min, v), max(a.max, v)
 	}
 	a.count++
+}
+
+func (a *Accumulator) addMore(v float64, at *At) {
+	m := a.more
+	if a.keeps&Spreads != 0 {
+		m.squares.Add(v)
+	}
+	if a.keeps&Ends != 0 {
+		at.check()
+		one := mark{*at, math.Float64bits(v)}
+		m.widen(a.count, &one, &one)
+	}
+}
+
+// widen moves the ends, so far of count readings, to where the readings from first to last stand.
+func (m *more) widen(count int64, first, last *mark) {
+	if count == 0 || first.at.Compare(&m.first.at) < 0 {
+		m.first = *first
+	}
+	if count == 0 || last.at.Compare(&m.last.at) > 0 {
+		m.last = *last
+	}
 }
 
 // Merge folds everything that o has folded; o is not changed. Both must keep the same (see Reset).
@@ -62,8 +86,11 @@ func (a *Accumulator) Merge(o *Accumulator) {
 		a.min, a.max = min(a.min, o.min), max(a.max, o.max)
 	}
 	a.sum.Merge(&o.sum)
-	if a.keeps != 0 {
+	if a.keeps&Spreads != 0 {
 		a.more.squares.Merge(&o.more.squares)
+	}
+	if a.keeps&Ends != 0 {
+		a.more.widen(a.count, &o.more.first, &o.more.last)
 	}
 	a.count += o.count
 }
@@ -83,12 +110,20 @@ func (a *Accumulator) Min() float64 { return a.min }
 // Max is the largest number folded, -0 below 0. It has no meaning while Count is 0.
 func (a *Accumulator) Max() float64 { return a.max }
 
+// First is the number of the reading that stands first (see At), bit for bit. It has no meaning while Count is 0; a must
+// keep the ends (see Reset).
+func (a *Accumulator) First() float64 { return math.Float64frombits(a.more.first.bits) }
+
+// Last is the number of the reading that stands last; see First.
+func (a *Accumulator) Last() float64 { return math.Float64frombits(a.more.last.bits) }
+
 // Mean is the exact mean rounded once; see Sum.Mean. Count must be positive.
 func (a *Accumulator) Mean() (v float64, overflow bool) { return a.sum.Mean(a.count) }
 
 // AppendBinary appends what the functions f need of a, as canonical bytes: the count as the shortest uvarint, and when
-// it is not 0 the sum if f has one of FromSums (see encode.go), the sum of squares if f has one of Spreads, then min and
-// max if f has them or range, eight bytes each, least significant first. a must keep what f needs (see Reset).
+// it is not 0 the sum if f has one of FromSums (see encode.go), the sum of squares if f has one of Spreads, min and max if
+// f has them or range, eight bytes each, least significant first, then first and last if f has them (see at.go). a must
+// keep what f needs (see Reset).
 func (a *Accumulator) AppendBinary(dst []byte, f Functions) []byte {
 	dst = binary.AppendUvarint(dst, uint64(a.count))
 	if a.count == 0 {
@@ -106,12 +141,18 @@ func (a *Accumulator) AppendBinary(dst []byte, f Functions) []byte {
 	if f&needMax != 0 {
 		dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(a.max))
 	}
+	if f&First != 0 {
+		dst = a.more.first.appendBinary(dst)
+	}
+	if f&Last != 0 {
+		dst = a.more.last.appendBinary(dst)
+	}
 	return dst
 }
 
 // DecodeBinary sets a from the bytes that AppendBinary wrote for the same functions and returns the bytes behind them.
-// It accepts nothing else, and afterwards a keeps what f needs; it has folded nothing after an error. b is not kept. What f does not need has no meaning in a
-// afterwards.
+// It accepts nothing else, and afterwards a keeps what f needs; it has folded nothing after an error. b is not kept. What
+// f does not need has no meaning in a afterwards.
 func (a *Accumulator) DecodeBinary(b []byte, f Functions) (rest []byte, err error) {
 	rest, err = a.decode(b, f)
 	if err != nil {
@@ -155,6 +196,27 @@ func (a *Accumulator) decode(b []byte, f Functions) (rest []byte, err error) {
 	}
 	if f&needMin != 0 && f&needMax != 0 && math.Float64bits(min(a.min, a.max)) != math.Float64bits(a.min) {
 		return nil, fmt.Errorf("min %v above max %v: %w", a.min, a.max, errRange)
+	}
+	if f&Ends != 0 {
+		return a.decodeEnds(b, f)
+	}
+	return b, nil
+}
+
+func (a *Accumulator) decodeEnds(b []byte, f Functions) (rest []byte, err error) {
+	m := a.more
+	if f&First != 0 {
+		if b, err = m.first.decode(b); err != nil {
+			return nil, fmt.Errorf("first: %w", err)
+		}
+	}
+	if f&Last != 0 {
+		if b, err = m.last.decode(b); err != nil {
+			return nil, fmt.Errorf("last: %w", err)
+		}
+	}
+	if f.Has(Ends) && m.first.at.Compare(&m.last.at) > 0 {
+		return nil, fmt.Errorf("first %+v behind last %+v: %w", m.first.at, m.last.at, errRange)
 	}
 	return b, nil
 }

@@ -16,18 +16,22 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
+// accumulate folds values that stand one after the other (see spot).
 func accumulate(values []float64) *Accumulator {
 	a := new(Accumulator)
 	a.Reset(All)
-	for _, v := range values {
-		a.Add(v)
+	for i, v := range values {
+		a.Add(v, spot(i))
 	}
 	return a
 }
 
+// spot is where the i-th reading of a test stands: a second apart, with offsets that are not in a row.
+func spot(i int) *At { return &At{Time: 1_700_000_000_000 + int64(i)*1000, Offset: int64(i) * 3} }
+
 func functions() *rapid.Generator[Functions] {
 	return rapid.Custom(func(t *rapid.T) Functions {
-		return Functions(rapid.Uint16Range(1, uint16(All)).Draw(t, "functions"))
+		return Functions(rapid.Uint32Range(1, uint32(All)).Draw(t, "functions"))
 	})
 }
 
@@ -74,7 +78,11 @@ func TestAccumulatorMerge(t *testing.T) {
 		left := rapid.SliceOfN(doubles(), 0, 20).Draw(t, "left")
 		right := rapid.SliceOfN(doubles(), 0, 20).Draw(t, "right")
 		f := functions().Draw(t, "functions")
-		a, b := accumulate(left), accumulate(right)
+		a, b := accumulate(left), new(Accumulator)
+		b.Reset(All)
+		for i, v := range right {
+			b.Add(v, spot(len(left)+i))
+		}
 		before := b.AppendBinary(nil, All)
 		a.Merge(b)
 		want := accumulate(append(append([]float64{}, left...), right...)).AppendBinary(nil, f)
@@ -99,9 +107,9 @@ func TestAccumulatorGoesOnAfterDecoding(t *testing.T) {
 		if err != nil || string(rest) != "rest" {
 			t.Fatalf("rest %q, %v", rest, err)
 		}
-		for _, v := range values[cut:] {
-			a.Add(v)
-			b.Add(v)
+		for i, v := range values[cut:] {
+			a.Add(v, spot(cut+i))
+			b.Add(v, spot(cut+i))
 		}
 		if got, want := b.AppendBinary(nil, f), a.AppendBinary(nil, f); !bytes.Equal(got, want) {
 			t.Fatalf("after decoding %x, without %x", got, want)
@@ -152,14 +160,14 @@ func TestDecodeRefuses(t *testing.T) {
 // FuzzDecodeBinary: any bytes either decode and encode to themselves, or are refused; never a panic.
 func FuzzDecodeBinary(f *testing.F) {
 	for _, c := range goldenCases() {
-		f.Add(accumulate(c.values).AppendBinary(nil, All), uint16(All))
-		f.Add(accumulate(c.values).AppendBinary(nil, Plain), uint16(Plain))
+		f.Add(accumulate(c.values).AppendBinary(nil, All), uint32(All))
+		f.Add(accumulate(c.values).AppendBinary(nil, Plain), uint32(Plain))
 	}
 	for _, hexed := range refused {
 		b, _ := hex.DecodeString(hexed)
-		f.Add(b, uint16(Plain))
+		f.Add(b, uint32(Plain))
 	}
-	f.Fuzz(func(t *testing.T, b []byte, set uint16) {
+	f.Fuzz(func(t *testing.T, b []byte, set uint32) {
 		fs := Functions(set) & All
 		var a Accumulator
 		rest, err := a.DecodeBinary(b, fs)
@@ -170,7 +178,7 @@ func FuzzDecodeBinary(f *testing.F) {
 		if again := a.AppendBinary(nil, fs); !bytes.Equal(again, used) {
 			t.Fatalf("%x decodes and encodes to %x", used, again)
 		}
-		a.Add(0.5)
+		a.Add(0.5, spot(0))
 		a.Sum().Float64()
 		a.Mean()
 		if fs&Spreads != 0 {
@@ -215,7 +223,7 @@ func slicesRepeat(v float64, n int) []float64 {
 func TestGoldenBytes(t *testing.T) {
 	for name, sets := range map[string][]Functions{
 		"accumulator": {Plain, Count, Total, Min | Max},
-		"spread":      {Range, Variance, Count | StddevPop, Min | Stddev | Range, All},
+		"spread":      {Range, Variance, Count | StddevPop, Min | Stddev | Range, Plain | Range | Spreads},
 	} {
 		var b strings.Builder
 		for _, c := range goldenCases() {

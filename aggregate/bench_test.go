@@ -58,8 +58,9 @@ func BenchmarkAccumulatorAdd(b *testing.B) {
 	values := readings()
 	b.ReportAllocs()
 	var a Accumulator
+	at := spot(0)
 	for i := range b.N {
-		a.Add(values[i&1023])
+		a.Add(values[i&1023], at)
 	}
 	floatSink, _ = a.Mean()
 }
@@ -69,10 +70,22 @@ func BenchmarkAccumulatorAddSquares(b *testing.B) {
 	b.ReportAllocs()
 	var a Accumulator
 	a.Reset(Variance)
+	at := spot(0)
 	for i := range b.N {
-		a.Add(values[i&1023])
+		a.Add(values[i&1023], at)
 	}
 	floatSink, _, _ = a.Spread(Variance)
+}
+
+func BenchmarkAccumulatorAddEnds(b *testing.B) {
+	values := readings()
+	b.ReportAllocs()
+	var a Accumulator
+	a.Reset(Ends)
+	for i := range b.N {
+		a.Add(values[i&1023], &At{Time: int64(i), Offset: int64(i)})
+	}
+	floatSink = a.Last()
 }
 
 func BenchmarkStddev(b *testing.B) {

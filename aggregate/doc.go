@@ -1,11 +1,11 @@
-// Package aggregate folds numbers into counts, exact sums, minima, maxima and means, and writes what it folded as
-// canonical bytes.
+// Package aggregate folds numbers into counts, exact sums, minima, maxima, means, deviations, first and last
+// numbers, and writes what it folded as canonical bytes.
 //
 // Three promises hold for every Accumulator and every Sum:
 //
 //   - Exact. A sum is the integer M x 2^e with M odd or zero; nothing is rounded until a result is asked for, and then
 //     once, half to even. 1e16, 1, -1e16, 1 sum to 2, and 1.7e308, 1.7e308, -1.7e308 to 1.7e308.
-//   - Canonical. Equal multisets of numbers have equal bytes in any order, grouping or merge (I11): the bytes go into
+//   - Canonical. Equal sets of readings have equal bytes in any order, grouping or merge (I11): the bytes go into
 //     a digest, so two encodings of one value would look like damage.
 //   - Closed. Decoding accepts exactly what encoding writes. Anything else is an error, never a guess.
 //

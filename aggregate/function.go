@@ -7,7 +7,7 @@ import (
 )
 
 // Functions is a set of functions over the numbers of a window.
-type Functions uint16
+type Functions uint32
 
 // The functions of this version. Results and encodings list them in this order, whatever the order of configuration.
 const (
@@ -21,6 +21,8 @@ const (
 	Stddev
 	VariancePop
 	StddevPop
+	First
+	Last
 )
 
 // Sets of functions.
@@ -30,6 +32,7 @@ const (
 	Plain    = Count | Total | Min | Max | Mean            // what every Accumulator can tell without being asked before
 	Spreads  = Variance | Stddev | VariancePop | StddevPop // computed from the exact sums of numbers and squares
 	FromSums = Total | Mean | Spreads                      // what needs the exact sum
+	Ends     = First | Last                                // what needs where a reading stands
 )
 
 // What an encoding keeps beside the count, which is always kept, and the sums.
@@ -39,11 +42,12 @@ const (
 )
 
 // words are the functions' names in the order of their bits.
-var words = [...]string{"count", "sum", "min", "max", "mean", "range", "variance", "stddev", "variance_pop", "stddev_pop"}
+var words = [...]string{"count", "sum", "min", "max", "mean", "range", "variance", "stddev", "variance_pop", "stddev_pop",
+	"first", "last"}
 
 // laterWords are names that have a meaning already but no implementation. The quantiles p50 to p99 come on top.
 var laterWords = [...]string{
-	"first", "last", "delta", "rate", "time_mean", "distinct",
+	"delta", "rate", "time_mean", "distinct",
 }
 
 // ErrNotYet is wrapped by the error of ParseFunction for a function that a later version will have.
@@ -80,6 +84,11 @@ func (f Functions) MaxBytes() int {
 	size := 10 + 3 + 2 + maxBytes + 8 + 8 // count; head, exponent and M of the sum; min and max, whether needed or not
 	if f&Spreads != 0 {
 		size += 3 + 2 + maxSquareBytes
+	}
+	for _, end := range []Functions{First, Last} {
+		if f&end != 0 {
+			size += maxAtBytes + numberBytes
+		}
 	}
 	return size
 }

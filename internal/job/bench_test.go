@@ -101,8 +101,8 @@ func TestProcessAllocatesNothing(t *testing.T) {
 func filled() []aggregate.Accumulator {
 	list := make([]aggregate.Accumulator, 1)
 	random := rand.New(rand.NewPCG(1, 2))
-	for range 100 {
-		list[0].Add(float64(int(2000+100*random.NormFloat64())) / 100)
+	for i := range 100 {
+		list[0].Add(float64(int(2000+100*random.NormFloat64()))/100, &aggregate.At{Time: t0, Offset: int64(i)})
 	}
 	return list
 }

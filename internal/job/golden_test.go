@@ -142,7 +142,7 @@ func TestDumperRefuses(t *testing.T) {
 		return record.AppendStart(record.AppendField(record.EntryPrefix(nil, name), []byte("a")), start)
 	}
 	var one aggregate.Accumulator
-	one.Add(1)
+	one.Add(1, &aggregate.At{Time: t0})
 	good := encode(nil, aggregate.Plain, []aggregate.Accumulator{one})
 	if _, err := d.Append(nil, key("minute", t0), good, true); err != nil {
 		t.Errorf("a good entry: %v", err)
@@ -216,7 +216,7 @@ func TestConfigCheck(t *testing.T) {
 		"grace":           func(c *Config) { c.Aggregations[0].Grace = -1 },
 		"long grace":      func(c *Config) { c.Aggregations[0].Grace = window.Longest + 1 },
 		"no function":     func(c *Config) { c.Aggregations[0].Functions = 0 },
-		"later function":  func(c *Config) { c.Aggregations[0].Functions = 1 << 10 },
+		"later function":  func(c *Config) { c.Aggregations[0].Functions = aggregate.All + 1 },
 		"no key":          func(c *Config) { c.Format.Key = nil },
 		"by nothing":      func(c *Config) { c.PartitionedBy = []string{} },
 		"by another":      func(c *Config) { c.PartitionedBy = []string{"temp"} },

@@ -29,6 +29,7 @@ type Job struct {
 	// Scratch, so that a reading allocates nothing.
 	spans  []window.Span
 	fields []byte // key fields of the present reading, as in a changelog key
+	at     aggregate.At
 	key    []byte
 	value  []byte
 }
@@ -109,6 +110,7 @@ func (j *Job) Process(v *task.View, in *task.Input) error {
 		advance = in.Timestamp
 	}
 	v.AdvanceStreamTime(advance, in.Key, in.Offset)
+	j.at = aggregate.At{Time: read.Time, Nanos: read.Nanos, Offset: in.Offset, Index: read.Index}
 	for i := range j.layout.tables {
 		if err := j.fold(v, in, i, read); err != nil {
 			return err
@@ -154,7 +156,7 @@ func (j *Job) fold(v *task.View, in *task.Input, i int, read *reading.Reading) e
 		}
 		accumulators := j.accumulatorsOf(slot)
 		for n := range accumulators {
-			accumulators[n].Add(read.Values[n])
+			accumulators[n].Add(read.Values[n], &j.at)
 		}
 	}
 	state := v.Aggregation(i)

@@ -81,7 +81,7 @@ func drawConfig(t *rapid.T) Config {
 			Name:      fmt.Sprintf("agg%d", i),
 			Window:    drawWindow(t, size),
 			Grace:     rapid.SampledFrom([]int64{0, 1, 30_000, 600_000}).Draw(t, "grace"),
-			Functions: aggregate.Functions(rapid.Uint16Range(1, uint16(aggregate.All)).Draw(t, "functions")),
+			Functions: aggregate.Functions(rapid.Uint32Range(1, uint32(aggregate.All)).Draw(t, "functions")),
 		})
 	}
 	return c

@@ -108,6 +108,12 @@ func (t *table) appendFunctions(dst []byte, a *aggregate.Accumulator, exact bool
 			}
 		}
 	}
+	if f.Has(aggregate.First) {
+		number(`,"first":`, a.First(), false)
+	}
+	if f.Has(aggregate.Last) {
+		number(`,"last":`, a.Last(), false)
+	}
 	if beyond {
 		dst = append(dst, `,"overflow":true`...)
 	}

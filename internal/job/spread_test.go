@@ -10,7 +10,7 @@ import (
 // The names, order and nulls of results and exact dumps with functions beside the plain ones.
 func TestSpreadResults(t *testing.T) {
 	c := minutes(0)
-	c.Aggregations[0].Functions = aggregate.All
+	c.Aggregations[0].Functions = aggregate.Plain | aggregate.Range | aggregate.Spreads
 	r := newRun(t, c)
 	for _, v := range []string{"2", "4", "4", "4", "5", "5", "7", "9"} {
 		r.add("a", 1000, v)

@@ -26,6 +26,8 @@ type Stats struct {
 	Min, Max float64 // -0 is lower than 0
 	sum      *big.Int
 	squares  *big.Int // times 2^2148
+
+	first, last sample // of no meaning while Count is 0, and only of a window
 }
 
 // statsOf computes the statistics of values.
@@ -110,6 +112,10 @@ func (s Stats) Function(name string) (x float64, ok bool) {
 		return rounded(s.variance(s.Count)), true
 	case "stddev_pop":
 		return root(s.variance(s.Count)), true
+	case "first":
+		return s.first.x, true
+	case "last":
+		return s.last.x, true
 	}
 	return 0, false
 }

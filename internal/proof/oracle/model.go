@@ -48,7 +48,10 @@ type Window struct {
 
 // Folded is one reading in a window.
 type Folded struct {
+	Time   int64 // event time in ms,
+	Nanos  int64 // and the ns beyond
 	Offset int64
+	Index  int64 // in the record
 	Values []float64
 }
 
@@ -58,7 +61,9 @@ func (w *Window) Stats(value, n int) Stats {
 	for i := range xs {
 		xs[i] = w.Readings[i].Values[value]
 	}
-	return statsOf(xs)
+	s := statsOf(xs)
+	s.ends(w.Readings[:n], value)
+	return s
 }
 
 // Late is a reading that came after all of its windows were due; Start and End are the first one's.
@@ -185,7 +190,7 @@ func (m *model) put(a *Aggregation, start int64, r Record, reading Reading) {
 		w = &Window{Aggregation: a.Name, Key: reading.Key, Start: start, End: start + a.Size}
 		m.windows[id] = w
 	}
-	w.Readings = append(w.Readings, Folded{Offset: r.Offset, Values: reading.Values})
+	w.Readings = append(w.Readings, Folded{Time: reading.Time, Nanos: reading.Nanos, Offset: r.Offset, Values: reading.Values})
 }
 
 // finish says which windows are due. As closed ends never fall and a due window takes no reading, it does not matter

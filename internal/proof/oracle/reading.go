@@ -16,6 +16,7 @@ type Reading struct {
 	Key    []string
 	Record []byte // the record key that its fields make
 	Time   int64  // event time, ms
+	Nanos  int64  // the part of the event time below the ms
 	Values []float64
 }
 
@@ -42,7 +43,7 @@ func (c *Config) Read(value []byte) (Reading, []Fault) {
 		}
 		r.Values = append(r.Values, x)
 	}
-	r.Time, ok = instant(fields[c.Time.Name], c.Time.Unit)
+	r.Time, r.Nanos, ok = instant(fields[c.Time.Name], c.Time.Unit)
 	if !ok {
 		faults = append(faults, FaultTime)
 	}
@@ -89,31 +90,32 @@ var (
 	yearAfter = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli()
 )
 
-// instant reads a time field as ms since the epoch; what is finer than a ms is cut off towards the past. A number far
-// outside of the plausible years is cut to just outside of them, so that it is judged as implausible.
-func instant(m member, unit string) (int64, bool) {
+// instant reads a time field as ms since the epoch and the ns beyond; what is finer is cut off towards the past. A number
+// far outside of the plausible years is cut to just outside of them, so that it is judged as implausible.
+func instant(m member, unit string) (ms, nanos int64, ok bool) {
 	if unit == "rfc3339" {
 		if m.text == nil {
-			return 0, false
+			return 0, 0, false
 		}
 		return dateTime(*m.text)
 	}
 	if !isNumber(m.raw) {
-		return 0, false
+		return 0, 0, false
 	}
 	n, ok := new(big.Rat).SetString(tame(string(m.raw)))
 	if !ok {
 		panic(fmt.Sprintf("a JSON number that math/big does not read: %s", m.raw))
 	}
-	n.Mul(n, big.NewRat(1000, perSecond[unit]))
-	ms := new(big.Int).Div(n.Num(), n.Denom()) // rounds down, for the divisor is positive
+	n.Mul(n, big.NewRat(1e9, perSecond[unit]))
+	ns := new(big.Int).Div(n.Num(), n.Denom()) // rounds down, for the divisor is positive
+	whole, rest := new(big.Int).DivMod(ns, big.NewInt(1e6), new(big.Int))
 	switch {
-	case ms.Cmp(big.NewInt(yearZero)) < 0:
-		return yearZero - 1, true
-	case ms.Cmp(big.NewInt(yearAfter)) >= 0:
-		return yearAfter, true
+	case whole.Cmp(big.NewInt(yearZero)) < 0:
+		return yearZero - 1, 0, true
+	case whole.Cmp(big.NewInt(yearAfter)) >= 0:
+		return yearAfter, 0, true
 	}
-	return ms.Int64(), true
+	return whole.Int64(), rest.Int64(), true
 }
 
 // tame replaces a number with an exponent that math/big would drown in by one that means the same for a time.
@@ -134,10 +136,10 @@ func tame(token string) string {
 var rfc3339 = regexp.MustCompile(`^(\d{4}-\d\d-\d\d)[Tt](\d\d:\d\d):(\d\d)(\.\d{1,9})?([Zz]|[+-](?:[01]\d|2[0-3]):[0-5]\d)$`)
 
 // dateTime reads RFC 3339 section 5.6. A leap second is the second after 23:59:59 UTC.
-func dateTime(text string) (int64, bool) {
+func dateTime(text string) (ms, nanos int64, ok bool) {
 	p := rfc3339.FindStringSubmatch(text)
 	if p == nil {
-		return 0, false
+		return 0, 0, false
 	}
 	day, clock, second, fraction, zone := p[1], p[2], p[3], p[4], strings.ToUpper(p[5])
 	leap := second == "60"
@@ -146,10 +148,10 @@ func dateTime(text string) (int64, bool) {
 	}
 	t, err := time.Parse(time.RFC3339Nano, day+"T"+clock+":"+second+fraction+zone)
 	if err != nil || leap && t.UTC().Format("15:04:05") != "23:59:59" {
-		return 0, false
+		return 0, 0, false
 	}
 	if leap {
 		t = t.Add(time.Second)
 	}
-	return t.UnixMilli(), true
+	return t.UnixMilli(), int64(t.Nanosecond() % 1e6), true
 }

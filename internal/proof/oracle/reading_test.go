@@ -125,8 +125,28 @@ func TestTimes(t *testing.T) {
 		{"rfc3339", `1704067201000`, 0, false},
 	} {
 		fields, _ := job(0).object([]byte(`{"t":` + c.token + `}`))
-		if got, ok := instant(fields["t"], c.unit); ok != c.ok || ok && got != c.want {
+		if got, _, ok := instant(fields["t"], c.unit); ok != c.ok || ok && got != c.want {
 			t.Errorf("%s %s: %d %v, want %d %v", c.unit, c.token, got, ok, c.want, c.ok)
+		}
+	}
+}
+
+// The part of a time below the ms counts for the order of readings.
+func TestInstantNanos(t *testing.T) {
+	for _, c := range []struct {
+		unit, token string
+		ms, nanos   int64
+	}{
+		{"s", `1704067201.123456789`, 1704067201123, 456789},
+		{"s", `1704067201.1234567899`, 1704067201123, 456789},
+		{"s", `-0.000000001`, -1, 999999},
+		{"us", `1704067201123456`, 1704067201123, 456000},
+		{"ms", `1704067201123`, 1704067201123, 0},
+		{"rfc3339", `"2024-01-01T00:00:01.123456789Z"`, 1704067201123, 456789},
+	} {
+		fields, _ := job(0).object([]byte(`{"t":` + c.token + `}`))
+		if ms, nanos, ok := instant(fields["t"], c.unit); !ok || ms != c.ms || nanos != c.nanos {
+			t.Errorf("%s %s: %d, %d, %v; want %d, %d", c.unit, c.token, ms, nanos, ok, c.ms, c.nanos)
 		}
 	}
 }
