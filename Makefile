@@ -9,7 +9,9 @@
 #   sweep     every pair of crash positions of the step machine, and many triples; every damage of a checkpoint
 #   realdata  every set of ../shared/data against its truth file, when the data is there
 #   kafka     what needs Apache Kafka, which it starts by itself: Java 17 and Maven are needed. TIDEMARK_KILLS=100 for more
-#   soak      200 kills of a daemon at work, each checked against the oracle
+#   kills     200 kills of a daemon at work on the embedded broker, checked against the oracle
+#   soak      three instances on Apache Kafka, hurt at random for MINUTES=120: memory, files and goroutines stay flat,
+#             everything equals the oracle; the report goes to docs/reports. [SEED=..] [RATE=1000, readings/s]
 
 GO      ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
@@ -19,7 +21,7 @@ RACE := $(if $(shell command -v $$($(GO) env CC)),-race)
 
 BROWSER ?= chromium
 
-.PHONY: build test check page bench bench-kafka realdata kafka soak sweep clean
+.PHONY: build test check page bench bench-kafka realdata kafka kills soak sweep clean
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/tidemark ./cmd/tidemark
@@ -53,8 +55,13 @@ realdata: build
 kafka: build
 	TIDEMARK_BIN=$(CURDIR)/bin/tidemark $(GO) test -v -count 1 -timeout 30m -parallel 6 ./integration/kafka
 
-soak: build
+kills: build
 	TIDEMARK_BIN=$(CURDIR)/bin/tidemark TIDEMARK_KILLS=200 $(GO) test -v -count 1 -timeout 120m -run Kill ./integration
+
+MINUTES ?= 120
+soak: build
+	TIDEMARK_BIN=$(CURDIR)/bin/tidemark TIDEMARK_SOAK_MINUTES=$(MINUTES) TIDEMARK_SEED=$(SEED) TIDEMARK_SOAK_RATE=$(RATE) \
+		$(GO) test -v -count 1 -timeout 24h -run '^TestSoak$$' ./integration/kafka
 
 sweep:
 	$(GO) test -v -timeout 60m -run Sweep ./internal/proof -args -sweep.stride 1 -sweep.deep 20000

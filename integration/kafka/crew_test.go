@@ -26,7 +26,7 @@ import (
 // session is the program's own: a member that is silent for so long loses its seat.
 const session = 6 * time.Second
 
-// crew is a job whose instances, at most two at a time, are processes of the real binary on the shared broker.
+// crew is a job whose instances are processes of the real binary on one broker.
 type crew struct {
 	t          *testing.T
 	ctx        context.Context
@@ -37,8 +37,15 @@ type crew struct {
 	starts     int
 }
 
-// newCrew makes the topics of a new job and a configuration file for each of its instances. edit changes them first.
+// newCrew makes the topics of a new job on the shared broker and configuration files for two instances. edit changes them
+// first.
 func newCrew(t *testing.T, limit time.Duration, partitions int32, edit func(instance int, job *proof.Job)) *crew {
+	t.Helper()
+	return newCrewAt(t, broker.Addr, 2, limit, partitions, edit)
+}
+
+// newCrewAt is newCrew on a broker of the test's own, for any number of instances.
+func newCrewAt(t *testing.T, addr string, instances int, limit time.Duration, partitions int32, edit func(instance int, job *proof.Job)) *crew {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	t.Cleanup(cancel)
@@ -46,25 +53,25 @@ func newCrew(t *testing.T, limit time.Duration, partitions int32, edit func(inst
 	program, err := binary()
 	c.must(err)
 	name := fmt.Sprintf("%s-%d", strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-")), time.Now().UnixNano())
-	for i := range 2 {
+	for i := range instances {
 		job := &proof.Job{Binary: program, Dir: t.TempDir(), Name: name, Oracle: proof.FleetConfig(partitions), Checkpoint: time.Second,
-			Brokers: []string{broker.Addr}}
+			Brokers: []string{addr}}
 		if edit != nil {
 			edit(i, job)
 		}
 		c.must(job.WriteConfig())
 		c.jobs = append(c.jobs, job)
 	}
-	admin, err := connect(t, broker.Addr).Admin()
+	admin, err := connect(t, addr).Admin()
 	c.must(err)
 	defer admin.Close()
 	for _, topic := range c.jobs[0].Topics() {
 		c.must(admin.Create(ctx, kafka.TopicSpec{Name: topic, Partitions: partitions}))
 	}
-	c.reader, err = oracle.NewReader(broker.Addr)
+	c.reader, err = oracle.NewReader(addr)
 	c.must(err)
 	t.Cleanup(c.reader.Close)
-	cl, err := kgo.NewClient(kgo.SeedBrokers(broker.Addr))
+	cl, err := kgo.NewClient(kgo.SeedBrokers(addr))
 	c.must(err)
 	t.Cleanup(cl.Close)
 	c.admin = kadm.NewClient(cl)
@@ -129,8 +136,10 @@ func (c *crew) flow(seed uint64, rate int) (finish func() int) {
 // instance is one process.
 type instance struct {
 	*proof.Instance
-	crew *crew
-	job  *proof.Job
+	crew  *crew
+	job   *proof.Job
+	lines []line // of its log, as far as it was read
+	read  int64  // bytes of the log
 }
 
 // start starts an instance, with variables added to its environment; it ends with the test.
@@ -173,16 +182,16 @@ type report struct {
 	Aside      []struct{ Name, Reason string }
 }
 
-// log is everything the instance has logged in whole lines.
+// log is everything the instance has logged in whole lines. What was read before is not read again: an instance may live
+// for hours.
 func (i *instance) log() []line {
 	i.crew.t.Helper()
-	text, err := i.Log()
+	text, err := i.LogFrom(i.read)
 	i.crew.must(err)
-	var lines []line
 	for {
 		one, rest, whole := bytes.Cut(text, []byte("\n"))
 		if !whole {
-			return lines
+			return i.lines
 		}
 		var l line
 		if err := json.Unmarshal(one, &l); err != nil {
@@ -191,7 +200,7 @@ func (i *instance) log() []line {
 		if l.Msg == "assigned" {
 			i.crew.must(json.Unmarshal(l.Partitions, &l.Assigned))
 		}
-		lines, text = append(lines, l), rest
+		i.lines, text, i.read = append(i.lines, l), rest, i.read+int64(len(one))+1
 	}
 }
 

@@ -17,7 +17,7 @@ var broker *kafkarun.Broker
 
 func TestMain(m *testing.M) {
 	var err error
-	if broker, err = kafkarun.Run(context.Background()); err != nil {
+	if broker, err = kafkarun.Run(context.Background(), soakSettings()...); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}

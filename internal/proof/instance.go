@@ -2,6 +2,7 @@ package proof
 
 import (
 	"context"
+	"io"
 	"os"
 	"syscall"
 )
@@ -25,6 +26,19 @@ func (i *Instance) Failure() error { return i.child.failure() }
 
 // PID is the process id.
 func (i *Instance) PID() int { return i.child.command.Process.Pid }
+
+// LogFrom is what the process has logged so far, from an offset in bytes on.
+func (i *Instance) LogFrom(offset int64) (text []byte, err error) {
+	file, err := os.Open(i.child.errPath)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	if _, err := file.Seek(offset, io.SeekStart); err != nil {
+		return nil, err
+	}
+	return io.ReadAll(file)
+}
 
 // Log is what the process has logged so far.
 func (i *Instance) Log() ([]byte, error) { return os.ReadFile(i.child.errPath) }
