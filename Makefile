@@ -1,14 +1,15 @@
 # tidemark: make build && bin/tidemark demo
 #
 #   build     bin/tidemark, one static binary
-#   test      what CI runs, on a bare machine with Go: build, vet, every test of this repository
+#   test      what CI runs: build, vet, every test that is not long, some of them on Apache Kafka, which they start by
+#             themselves: needs Go, Java 17 and Maven (.ci/run installs the last two)
 #   check     golangci-lint at the version that tools/go.mod pins; the first run compiles it
 #   page      pictures of the status page, wide and narrow, by the browser that BROWSER names: bin/page
 #   bench     benchmarks, with the machine and the Go version in the output
 #   bench-kafka  the whole job beside Kafka Streams on Apache Kafka, which it starts, then the parts: needs a JDK 17 and Maven
 #   sweep     every pair of crash positions of the step machine, and many triples; every damage of a checkpoint
 #   realdata  every set of ../shared/data against its truth file, when the data is there
-#   kafka     what needs Apache Kafka, which it starts by itself: Java 17 and Maven are needed. TIDEMARK_KILLS=100 for more
+#   kafka     all that needs Apache Kafka, one broker and three: about 15 minutes. TIDEMARK_KILLS=100 for more
 #   kills     200 kills of a daemon at work on the embedded broker, checked against the oracle
 #   soak      three instances on Apache Kafka, hurt at random for MINUTES=120: memory, files and goroutines stay flat,
 #             everything equals the oracle; the report goes to docs/reports. [SEED=..] [RATE=1000, readings/s]
@@ -21,6 +22,10 @@ RACE := $(if $(shell command -v $$($(GO) env CC)),-race)
 
 BROWSER ?= chromium
 
+# The tests on Apache Kafka that are quick enough for every change: the contract of the client, a restart, and a short storm
+# of kills and zombies.
+KAFKA_QUICK := ^(TestConformance|TestRestartDoesNotWaitForTheSession|TestTwoInstancesKilledAndPaused)$$
+
 .PHONY: build test check page bench bench-kafka realdata kafka kills soak sweep clean
 
 build:
@@ -31,6 +36,8 @@ test: build
 	@$(if $(RACE),:,echo 'no C compiler: testing without the race detector')
 	$(GO) test $(RACE) -timeout 15m $$($(GO) list ./... | grep -v /integration)
 	TIDEMARK_BIN=$(CURDIR)/bin/tidemark $(GO) test -v -timeout 15m ./integration
+	$(GO) test ./integration/kafkarun
+	TIDEMARK_BIN=$(CURDIR)/bin/tidemark TIDEMARK_KILLS=3 $(GO) test -v -timeout 10m -run '$(KAFKA_QUICK)' ./integration/kafka
 
 check:
 	$(GO) tool -modfile=tools/go.mod golangci-lint run ./...

@@ -121,7 +121,7 @@ func (s *storm) freeze(victim *instance, aimed bool) (torn bool) {
 func (s *storm) kill(number int, otherAwake bool) {
 	victim, other := s.crewed[number], s.crewed[1-number]
 	s.linger(1500 * time.Millisecond)
-	torn := s.freeze(victim, s.random.IntN(2) == 0)
+	torn := s.freeze(victim, s.torn == 0 || s.random.IntN(2) == 0) // short runs need their torn commit too
 	stand := victim.stand()
 	s.must(victim.Kill())
 	at := len(stand.live)

@@ -1,182 +1,108 @@
-// Package kafkarun runs one Apache Kafka broker for tests and benchmarks: KRaft, a single node, on free loopback ports,
-// in a directory that is deleted at the end. Compaction, markers, fencing and timeouts are tested on it, for the
-// embedded broker does not keep those promises (R1).
+// Package kafkarun runs Apache Kafka for tests and benchmarks: KRaft, one broker or a cluster of several processes, on free
+// loopback ports, in directories that are deleted at the end. Compaction, markers, fencing, elections and time-outs are
+// tested on it, for the embedded broker does not keep those promises (R1).
 //
-// It needs java (17 or later) and mvn. The jars come from Maven Central once and stay in the user's cache directory. A
-// machine without java or mvn is a failure that says what to install, never a skip: a skipped test looks like a pass.
+// It needs java (17 or later), and mvn the first time. The jars come from Maven Central once and stay in the user's cache
+// directory. A machine without java or mvn is a failure that says what to install, never a skip: a skipped test looks
+// like a pass.
 package kafkarun
 
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
-	_ "embed"
-	"encoding/base64"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/tidemark-streams/tidemark/internal/kafka"
-	"github.com/tidemark-streams/tidemark/internal/kafka/client"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // Version is the Apache Kafka that is run.
 const Version = "4.4.0"
 
-//go:embed pom.xml
-var pom []byte
-
 // readyLimit is how long a broker may take until it answers and has made a topic.
 const readyLimit = 90 * time.Second
 
+// Options say how brokers are set up. The zero value is a plain one.
+type Options struct {
+	Settings []string // lines of server.properties; they go before our own
+	Features []string // NAME=LEVEL, finalized when the data are formatted; the others at their newest level
+	Logins   []string // SCRAM-SHA-256=[name=NAME,password=PASSWORD], known from the start
+	// Secure is the security protocol of a second listener, named SECURE: SSL, SASL_SSL or SASL_PLAINTEXT; "" for none.
+	// Its settings are lines of Settings that begin with listener.name.secure.
+	Secure string
+}
+
 // Broker is a running broker.
 type Broker struct {
-	Addr string // host:port
+	Addr   string // host:port, plain text
+	Secure string // host:port of the second listener, "" for none
 
-	dir  string
-	jars string
-	cmd  *exec.Cmd
-	done chan struct{} // closed when the process has ended
+	id         int32
+	controller string // host:port
+	dir        string
+	jars       string
+	size       int // of the cluster
+	cmd        *exec.Cmd
+	done       chan struct{} // closed when the process has ended
 }
 
 // Start runs a broker for a test and stops it at the test's end. settings are lines of server.properties.
 func Start(t testing.TB, settings ...string) *Broker {
 	t.Helper()
-	b, err := Run(t.Context(), settings...)
+	return StartWith(t, Options{Settings: settings})
+}
+
+// StartWith is Start with all options.
+func StartWith(t testing.TB, options Options) *Broker {
+	t.Helper()
+	c, err := RunCluster(t.Context(), 1, options)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := b.Remove(); err != nil {
+		if err := c.Remove(); err != nil {
 			t.Error(err)
 		}
 	})
-	return b
+	return c.Brokers[0]
 }
 
 // Run formats a directory, starts a broker in it and returns when the broker answers. Remove has to be called.
 func Run(ctx context.Context, settings ...string) (*Broker, error) {
-	jars, err := Jars(ctx, "kafka-"+Version, pom)
+	c, err := RunCluster(ctx, 1, Options{Settings: settings})
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "tidemark-kafka-")
-	if err != nil {
-		return nil, err
-	}
-	b := &Broker{dir: dir, jars: jars}
-	if err := b.format(ctx, settings); err != nil {
-		return nil, errors.Join(err, os.RemoveAll(dir))
-	}
-	if err := b.Restart(ctx); err != nil {
-		return nil, errors.Join(err, b.Remove())
-	}
-	return b, nil
-}
-
-// Jars returns a directory with the jars that a pom.xml wants at run time. Maven fills it the first time, and it stays in
-// the user's cache directory under the name, which must say the version.
-func Jars(ctx context.Context, name string, pom []byte) (string, error) {
-	for _, tool := range []string{"java", "mvn"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			return "", fmt.Errorf("%s is needed to run Apache Kafka %s: install a JRE of 17 or later and Maven (Debian: apt-get install openjdk-17-jre-headless maven): %w", tool, Version, err)
-		}
-	}
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		cache = filepath.Join(os.TempDir(), "tidemark-cache") // a machine without HOME
-	}
-	jars := filepath.Join(cache, "tidemark", name)
-	if _, err := os.Stat(jars); err == nil {
-		return jars, nil
-	}
-	if err := os.MkdirAll(filepath.Dir(jars), 0o755); err != nil {
-		return "", err
-	}
-	work, err := os.MkdirTemp(filepath.Dir(jars), "fetch-")
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = os.RemoveAll(work) }()
-	if err := os.WriteFile(filepath.Join(work, "pom.xml"), pom, 0o644); err != nil {
-		return "", err
-	}
-	mvn := exec.CommandContext(ctx, "mvn", "-q", "-B", "-f", filepath.Join(work, "pom.xml"), "dependency:copy-dependencies",
-		"-DincludeScope=runtime", "-DoutputDirectory="+filepath.Join(work, "jars"))
-	if out, err := mvn.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("mvn could not fetch the jars of %s: %w\n%s", name, err, tail(out))
-	}
-	// Whole or not at all: two tests may fetch at once, and one may be ended in the middle.
-	if err := os.Rename(filepath.Join(work, "jars"), jars); err != nil && !errors.Is(err, os.ErrExist) {
-		if _, there := os.Stat(jars); there != nil {
-			return "", err
-		}
-	}
-	return jars, nil
-}
-
-// format writes the settings and prepares the data directory.
-func (b *Broker) format(ctx context.Context, settings []string) error {
-	ports, err := freePorts(2)
-	if err != nil {
-		return err
-	}
-	b.Addr = fmt.Sprintf("127.0.0.1:%d", ports[0])
-	controller := fmt.Sprintf("127.0.0.1:%d", ports[1])
-	lines := append([]string{
-		"process.roles=broker,controller",
-		"node.id=1",
-		"controller.quorum.voters=1@" + controller,
-		"listeners=PLAINTEXT://" + b.Addr + ",CONTROLLER://" + controller,
-		"advertised.listeners=PLAINTEXT://" + b.Addr,
-		"controller.listener.names=CONTROLLER",
-		"log.dirs=" + filepath.Join(b.dir, "data"),
-		"offsets.topic.replication.factor=1",
-		"offsets.topic.num.partitions=4",
-		"transaction.state.log.replication.factor=1",
-		"transaction.state.log.min.isr=1",
-		"transaction.state.log.num.partitions=4",
-		"share.coordinator.state.topic.replication.factor=1",
-		"share.coordinator.state.topic.min.isr=1",
-		"group.initial.rebalance.delay.ms=0",
-		"auto.create.topics.enable=false",
-	}, settings...)
-	if err := os.WriteFile(b.path("server.properties"), []byte(strings.Join(lines, "\n")+"\n"), 0o644); err != nil {
-		return err
-	}
-	const logging = "status=error\nrootLogger.level=warn\nrootLogger.appenderRef.out.ref=out\nappender.out.type=Console\nappender.out.name=out\nappender.out.layout.type=PatternLayout\nappender.out.layout.pattern=%d %p %m (%c)%n\n"
-	if err := os.WriteFile(b.path("log4j2.properties"), []byte(logging), 0o644); err != nil {
-		return err
-	}
-	var id [16]byte
-	if _, err := rand.Read(id[:]); err != nil {
-		return err
-	}
-	format := b.java(ctx, "-XX:TieredStopAtLevel=1", "kafka.tools.StorageTool", "format",
-		"-t", base64.RawURLEncoding.EncodeToString(id[:]), "-c", b.path("server.properties"))
-	if out, err := format.CombinedOutput(); err != nil {
-		return fmt.Errorf("format %s: %w\n%s", b.dir, err, tail(out))
-	}
-	return nil
+	return c.Brokers[0], nil
 }
 
 func (b *Broker) path(name string) string { return filepath.Join(b.dir, name) }
 
 func (b *Broker) java(ctx context.Context, args ...string) *exec.Cmd {
-	all := append([]string{"-Xms256m", "-Xmx1g", "-cp", filepath.Join(b.jars, "*"),
+	all := append([]string{"-Xms128m", "-Xmx1g", "-cp", filepath.Join(b.jars, "*"),
 		"-Dlog4j2.configurationFile=" + b.path("log4j2.properties")}, args...)
 	return exec.CommandContext(ctx, "java", all...)
 }
 
 // Restart starts the broker again after Kill, Stop or an end of its own, and returns when it answers.
 func (b *Broker) Restart(ctx context.Context) error {
+	if err := b.launch(ctx); err != nil {
+		return err
+	}
+	return b.ready(ctx)
+}
+
+// launch starts the process.
+func (b *Broker) launch(ctx context.Context) error {
 	out, err := os.OpenFile(b.path("broker.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return err
@@ -195,36 +121,58 @@ func (b *Broker) Restart(ctx context.Context) error {
 		_ = cmd.Wait() // how it ended is told by the log
 		close(done)
 	}()
-	return b.ready(ctx)
+	return nil
 }
 
-// ready waits until the broker has made a topic, which needs all of it.
+// ready waits until the broker's peers list it as alive, and a topic has leaders, which needs all of it.
 func (b *Broker) ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readyLimit)
 	defer cancel()
-	cluster, err := client.New(client.Options{Brokers: []string{b.Addr}})
+	cl, err := kgo.NewClient(kgo.SeedBrokers(b.Addr), kgo.MetadataMinAge(50*time.Millisecond))
 	if err != nil {
 		return err
 	}
-	admin, err := cluster.Admin()
-	if err != nil {
-		return err
-	}
-	defer admin.Close()
+	defer cl.Close()
+	admin := kadm.NewClient(cl)
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
 	for {
-		err := admin.Create(ctx, kafka.TopicSpec{Name: "kafkarun-ready", Partitions: 1})
+		err := b.alive(ctx, admin)
 		if err == nil {
 			return nil
 		}
 		select {
 		case <-b.done:
 			return fmt.Errorf("the broker ended at its start:\n%s", b.Log())
-		default:
-		}
-		if ctx.Err() != nil {
+		case <-ctx.Done():
 			return fmt.Errorf("the broker does not answer at %s: %w\n%s", b.Addr, err, b.Log())
+		case <-tick.C:
 		}
 	}
+}
+
+// readyTopic is made by the first broker that is ready.
+const readyTopic = "kafkarun-ready"
+
+func (b *Broker) alive(ctx context.Context, admin *kadm.Client) error {
+	all, err := admin.ListBrokers(ctx)
+	if err != nil {
+		return err
+	}
+	if !slices.Contains(all.NodeIDs(), b.id) {
+		return fmt.Errorf("broker %d is not among the living %v", b.id, all.NodeIDs())
+	}
+	if b.size > 1 {
+		return nil // with some of the others down, elections may be what is tested
+	}
+	made, err := admin.CreateTopics(ctx, 1, 1, nil, readyTopic)
+	if err == nil {
+		err = made[readyTopic].Err
+	}
+	if err != nil && !errors.Is(err, kerr.TopicAlreadyExists) {
+		return err
+	}
+	return nil
 }
 
 // PID is the broker's process id.
@@ -253,6 +201,9 @@ func (b *Broker) end(s syscall.Signal) error {
 // Remove kills the broker and deletes its data.
 func (b *Broker) Remove() error { return errors.Join(b.Kill(), os.RemoveAll(b.dir)) }
 
+// ID is the broker's node id, by which metadata name leaders and replicas.
+func (b *Broker) ID() int32 { return b.id }
+
 // Log is the end of what the broker has printed.
 func (b *Broker) Log() string {
 	out, err := os.ReadFile(b.path("broker.log"))
@@ -265,18 +216,4 @@ func (b *Broker) Log() string {
 func tail(out []byte) string {
 	lines := bytes.Split(bytes.TrimSpace(out), []byte("\n"))
 	return string(bytes.Join(lines[max(0, len(lines)-30):], []byte("\n")))
-}
-
-// freePorts returns ports that nobody listens on at the moment.
-func freePorts(n int) ([]int, error) {
-	var ports []int
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
-		defer func() { _ = l.Close() }() // all are held until all are known
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
-	}
-	return ports, nil
 }
