@@ -38,6 +38,9 @@ func (a *App) prepareTopics(ctx context.Context, admin kafka.Admin) (*topics, er
 	if err != nil {
 		return nil, err
 	}
+	if err := admin.Transactions(ctx); err != nil { // before a seat is taken: every task would refuse it at its fence
+		return nil, err
+	}
 	found, err := admin.Topics(ctx, a.topicNames()...)
 	if err != nil {
 		return nil, err

@@ -25,10 +25,7 @@ func configFlag(cmd *cobra.Command, path *string) {
 
 // load reads the job's file and says its warnings.
 func (e *env) load(path string) (*config.Job, error) {
-	if path == "" {
-		return nil, usage(errors.New("which job? Name its file with -c job.yaml"))
-	}
-	job, err := config.Load(path, os.Environ())
+	job, err := e.read(path)
 	if err != nil {
 		return nil, err
 	}
@@ -36,6 +33,14 @@ func (e *env) load(path string) (*config.Job, error) {
 		e.say("warning: %s", warning)
 	}
 	return job, nil
+}
+
+// read is load for those who say the warnings themselves.
+func (e *env) read(path string) (*config.Job, error) {
+	if path == "" {
+		return nil, usage(errors.New("which job? Name its file with -c job.yaml"))
+	}
+	return config.Load(path, os.Environ())
 }
 
 // connection is a command's way to the job's brokers.
@@ -49,7 +54,7 @@ type connection struct {
 // wait for brokers of one's own: see reach.
 func (e *env) connect(ctx context.Context, job *config.Job) (*connection, error) {
 	c := &connection{job: job}
-	options := client.Options{Brokers: job.Kafka.Brokers}
+	options := client.Options{Brokers: job.Kafka.Brokers, AllowTransactionV1: job.Kafka.AllowTransactionV1}
 	if job.Kafka.Embedded {
 		lease, err := embedded.Ensure(ctx, embedded.Options{
 			Dir:        filepath.Join(job.State.Dir, "broker"),

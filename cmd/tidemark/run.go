@@ -58,11 +58,18 @@ be counted, and kept in the commit record with who and why.`,
 }
 
 func (e *env) runJob(ctx context.Context, o runOptions) error {
-	defined, err := e.load(o.config)
+	defined, err := e.read(o.config)
 	if err != nil {
 		return err
 	}
 	log := e.logger(o.json)
+	for _, warning := range defined.Warnings {
+		if o.json { // every line is an object
+			log.Warn(warning.String())
+		} else {
+			e.say("warning: %s", warning)
+		}
+	}
 	if err := e.arm(log); err != nil {
 		return err
 	}

@@ -125,6 +125,9 @@ func (c *Cluster) format(ctx context.Context, options Options) error {
 		if err := b.format(ctx, id, strings.Join(voters, ","), options); err != nil {
 			return err
 		}
+		if options.Addressed != nil {
+			options.Addressed(b)
+		}
 	}
 	return nil
 }

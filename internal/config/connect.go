@@ -18,7 +18,11 @@ func (d *decoder) kafka(root *section) (k Kafka) {
 
 	k.TLS = d.tls(s)
 	k.SASL = d.sasl(s, k.TLS != nil)
-	s.later("allow_transaction_v1")
+	var allowed place
+	if k.AllowTransactionV1, allowed = get(s, "allow_transaction_v1", "false", truth); k.AllowTransactionV1 {
+		d.warn(allowed, "kafka.allow_transaction_v1", "true: a cluster below transaction.version 2 is accepted; each commit takes one request more there, "+
+			"and every broker must verify transactions (transaction.partition.verification.enable)")
+	}
 	s.close()
 
 	switch {

@@ -37,6 +37,7 @@ type Kafka struct {
 	EmbeddedPartitions int  // of topics that the embedded broker makes
 	TLS                *TLS // nil: plain text
 	SASL               *SASL
+	AllowTransactionV1 bool // brokers below transaction.version 2 too (R12)
 }
 
 // SASL is how to sign in.

@@ -30,6 +30,14 @@ var anyText = spec[string]{kind: kindText, want: "text", parse: func(text string
 	return text, nil
 }}
 
+// truth is true or false.
+var truth = spec[bool]{kind: kindTruth, want: "true or false", parse: func(text string) (bool, *wrong) {
+	if text != "true" && text != "false" {
+		return false, wrongf("%s is neither true nor false", shown(text))
+	}
+	return text == "true", nil
+}}
+
 // duration is a time span in whole ms.
 func duration(allowed window.Range) spec[int64] {
 	return spec[int64]{kind: kindUnits, want: allowed.String(), parse: func(text string) (int64, *wrong) {

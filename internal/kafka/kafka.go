@@ -142,6 +142,9 @@ type TopicSpec struct {
 type Admin interface {
 	// Cluster returns the cluster's id and the finalized level of transaction.version (0 when the feature is unknown).
 	Cluster(ctx context.Context) (id string, transactionVersion int16, err error)
+	// Transactions refuses a cluster whose transactions a writer could not rely on: transaction.version below 2, unless
+	// that is allowed (R12). Fence asks the same.
+	Transactions(ctx context.Context) error
 	// Topics describes the named topics; a topic that does not exist is absent from the map. It never creates one.
 	Topics(ctx context.Context, names ...string) (map[string]TopicInfo, error)
 	// Create makes a topic and returns when its leaders are known. A topic that exists already is no error.

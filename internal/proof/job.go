@@ -21,6 +21,7 @@ type Job struct {
 	Checkpoint time.Duration
 	MaxRecords int      // of one commit; 0 for the default
 	Brokers    []string // none for an embedded broker in the state directory
+	Connect    []string // more keys of the kafka section, each KEY: VALUE
 	Leave      bool     // a planned stop gives up the seat in the group (shutdown: leave)
 }
 
@@ -69,7 +70,7 @@ func (j *Job) WriteConfig() error {
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	line("job: %s", j.Name)
 	if len(j.Brokers) > 0 {
-		line("kafka: {brokers: [%s]}", quoted(j.Brokers))
+		line("kafka: {%s}", strings.Join(append([]string{"brokers: [" + quoted(j.Brokers) + "]"}, j.Connect...), ", "))
 	} else {
 		line("kafka: {embedded: {partitions: %d}}", c.Partitions)
 	}

@@ -17,7 +17,8 @@ import (
 
 // admin asks about the cluster.
 type admin struct {
-	cl *kgo.Client
+	cl      *kgo.Client
+	cluster *Cluster
 }
 
 var _ kafka.Admin = (*admin)(nil)
@@ -28,7 +29,7 @@ func (c *Cluster) Admin() (kafka.Admin, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &admin{cl}, nil
+	return &admin{cl, c}, nil
 }
 
 // Close releases the connections.
@@ -69,29 +70,44 @@ func transactionVersion(ctx context.Context, cl *kgo.Client) (int16, error) {
 	return 0, nil
 }
 
+// Transactions is described in package kafka.
+func (a *admin) Transactions(ctx context.Context) error {
+	ctx, cancel := bounded(ctx, patience, "no answer")
+	defer cancel()
+	_, err := a.cluster.requireTransactions(ctx)
+	return err
+}
+
 // requireTransactions refuses clusters whose transactions can be torn: below transaction.version 2 a delayed EndTxn may
-// commit half of the next transaction, and franz-go hides the moment it is sent twice (R12).
-func (c *Cluster) requireTransactions(ctx context.Context) error {
+// commit half of the next transaction, and franz-go hides the moment it is sent twice (R12). It tells whether the old
+// protocol is to be used, which the options must allow.
+func (c *Cluster) requireTransactions(ctx context.Context) (old bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.admitted {
-		return nil
+		return c.old, nil
 	}
 	cl, err := c.open()
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer cl.Close()
 	version, err := transactionVersion(ctx, cl)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if version < 2 {
-		return refuse("fence", fmt.Errorf("the cluster's transaction.version is %d, exactly-once needs 2", version),
-			"with brokers of 4.0 or later run kafka-features.sh upgrade --feature transaction.version=2; older protocols are not supported")
+		if !c.options.AllowTransactionV1 {
+			return false, refuse("fence", fmt.Errorf("the cluster's transaction.version is %d, exactly-once needs 2", version),
+				"with brokers of 4.0 or later run kafka-features.sh --bootstrap-server HOST:PORT upgrade --feature transaction.version=2; "+
+					"else kafka.allow_transaction_v1: true goes on with the old protocol, at the price of slower commits")
+		}
+		if err := requireVerification(ctx, cl); err != nil {
+			return false, err
+		}
 	}
-	c.admitted = true
-	return nil
+	c.admitted, c.old = true, version < 2
+	return c.old, nil
 }
 
 // Topics is described in package kafka.

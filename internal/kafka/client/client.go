@@ -77,6 +77,8 @@ type Options struct {
 	// Sent is called when a request has been written to a broker and is not answered yet, with the request's name in the
 	// protocol, for crash tests; may be nil.
 	Sent func(request string)
+	// AllowTransactionV1 admits clusters below transaction.version 2, with what makes their transactions whole (R12).
+	AllowTransactionV1 bool
 }
 
 // Cluster makes the parts of package kafka. Each part has connections of its own, for a waiting fetch blocks its
@@ -89,7 +91,8 @@ type Cluster struct {
 	buffers sync.Pool // of *[]byte, for batches being written
 
 	mu       sync.Mutex
-	admitted bool // transaction.version was seen to be high enough
+	admitted bool // transaction.version was seen to be high enough ...
+	old      bool // ... or low, and that is allowed
 }
 
 var _ kafka.Cluster = (*Cluster)(nil)

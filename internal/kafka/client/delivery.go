@@ -40,6 +40,9 @@ func (d *delivery) run() error {
 		if err := d.find(waiting); err != nil {
 			return err
 		}
+		if err := d.enlist(waiting); err != nil {
+			return err
+		}
 		moved := false
 		answers := d.round(waiting)
 		for range cap(answers) {

@@ -38,7 +38,8 @@ type part struct {
 	partKey
 	id       record.TopicID // of the first answer; another one later is another topic
 	leader   int32          // -1 when it has to be asked for
-	sequence int32          // of the next batch in this transaction
+	sequence int32          // of the next batch in this epoch
+	enlisted bool           // in the open transaction; kept with protocol 1 only
 
 	batches []outBatch // of this Send
 	acked   int        // that many of them are acknowledged
@@ -68,10 +69,13 @@ func newOutbox(codec Compression, buffers *sync.Pool) (outbox, error) {
 	return o, err
 }
 
-// begin starts a transaction: sequence numbers begin at 0 with each epoch, and each commit ends one.
-func (o *outbox) begin() {
+// begin starts a transaction. Sequence numbers begin at 0 with each epoch, and with protocol 2 each commit ends one.
+func (o *outbox) begin(epoch bool) {
 	for _, p := range o.parts {
-		p.sequence = 0
+		p.enlisted = false
+		if epoch {
+			p.sequence = 0
+		}
 	}
 }
 

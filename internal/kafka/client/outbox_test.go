@@ -105,7 +105,7 @@ func TestOutboxRoundTrip(t *testing.T) {
 				}
 			}
 		}
-		o.begin()
+		o.begin(true)
 		for _, p := range o.parts {
 			if p.sequence != 0 {
 				t.Fatal("a new transaction does not begin at sequence 0")
@@ -173,7 +173,7 @@ func TestOutboxAllocatesNothing(t *testing.T) {
 	messages := chance(rand.New(rand.NewPCG(1, 2)), 100)
 	var offsets []int64
 	send := func() {
-		o.begin()
+		o.begin(true)
 		o.fill(messages, 1)
 		for _, p := range o.parts {
 			for p.acked < len(p.batches) {
@@ -203,7 +203,7 @@ func BenchmarkOutbox(b *testing.B) {
 			}
 			b.ReportAllocs()
 			for b.Loop() {
-				o.begin()
+				o.begin(true)
 				o.fill(messages, 1)
 				for _, p := range o.parts {
 					for p.acked < len(p.batches) {

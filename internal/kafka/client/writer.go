@@ -19,7 +19,8 @@ import (
 // only what cannot be misunderstood, and ends at the first error (R21, I8).
 //
 // With transaction.version 2 a produce request adds its partitions to the transaction by itself, and every commit yields
-// a new epoch, so that a request that was late by a transaction is refused and not taken for the next one's (R12).
+// a new epoch, so that a request that was late by a transaction is refused and not taken for the next one's (R12). Older
+// clusters need more: protocol1.go.
 type writer struct {
 	cluster  *Cluster
 	txnID    string
@@ -30,6 +31,7 @@ type writer struct {
 	spent    error     // the first error; nothing works after it
 	out      outbox
 	offsets  []int64
+	old      *unanswered // with transactions of protocol 1; nil with those of protocol 2
 }
 
 var _ kafka.Writer = (*writer)(nil)
@@ -53,7 +55,8 @@ func (w *writer) Fence(ctx context.Context) (kafka.Producer, error) {
 	}
 	ctx, cancel := bounded(ctx, deliveryTimeout, "no producer id")
 	defer cancel()
-	if err := w.cluster.requireTransactions(ctx); err != nil {
+	old, err := w.cluster.requireTransactions(ctx)
+	if err != nil {
 		return kafka.Producer{}, w.end(err)
 	}
 	select {
@@ -62,8 +65,12 @@ func (w *writer) Fence(ctx context.Context) (kafka.Producer, error) {
 	case <-ctx.Done():
 		return kafka.Producer{}, w.end(fail("fence "+w.txnID, nowhere, context.Cause(ctx)))
 	}
-	var err error
-	if w.cl, err = w.cluster.open(); err != nil {
+	var more []kgo.Opt
+	if old {
+		w.old = &unanswered{}
+		more = []kgo.Opt{kgo.MaxVersions(protocol1()), kgo.WithHooks(w.old)}
+	}
+	if w.cl, err = w.cluster.open(more...); err != nil {
 		return kafka.Producer{}, w.end(err)
 	}
 	err = w.insist(ctx, func() error {
@@ -92,13 +99,16 @@ func (w *writer) Send(ctx context.Context, messages []kafka.Message) ([]int64, e
 	if len(messages) == 0 {
 		return w.offsets, nil
 	}
+	ctx, cancel := bounded(ctx, deliveryTimeout, "not every record was acknowledged")
+	defer cancel()
 	if !w.open {
-		w.out.begin()
+		if err := w.worn(); err != nil {
+			return nil, w.end(fail("begin transaction "+w.txnID, nowhere, err))
+		}
+		w.out.begin(w.old == nil)
 		w.open = true
 	}
 	w.out.fill(messages, time.Now().UnixMilli())
-	ctx, cancel := bounded(ctx, deliveryTimeout, "not every record was acknowledged")
-	defer cancel()
 	d := delivery{writer: w, ctx: ctx}
 	if err := pause(ctx, markerTime-time.Since(w.ended)); err != nil {
 		return nil, w.end(d.late(err))
@@ -129,6 +139,9 @@ func (w *writer) Commit(ctx context.Context) error {
 		}
 		if err := kerr.ErrorForCode(resp.ErrorCode); err != nil {
 			return err
+		}
+		if w.old != nil {
+			return nil // the epoch goes on
 		}
 		next := kafka.Producer{ID: resp.ProducerID, Epoch: resp.ProducerEpoch}
 		if resp.Version < 5 || next.ID < 0 || next == w.producer {

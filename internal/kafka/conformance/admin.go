@@ -11,8 +11,11 @@ var adminTests = map[string]func(*suite){
 		admin := must[kafka.Admin](s)(s.Cluster.Admin())
 		defer admin.Close()
 		id, version, err := admin.Cluster(s.ctx)
-		if err != nil || id == "" || version < 2 {
+		if err != nil || id == "" || version < 2 != s.Protocol1 {
 			s.Fatalf("cluster %q, transaction.version %d, %v", id, version, err)
+		}
+		if err := admin.Transactions(s.ctx); err != nil {
+			s.Error(err)
 		}
 	},
 

@@ -28,6 +28,8 @@ type Target struct {
 	AnyClock bool
 	// AnyTopicName: topics may have names that Apache Kafka refuses.
 	AnyTopicName bool
+	// Protocol1: the cluster is below transaction.version 2 (R12).
+	Protocol1 bool
 }
 
 // limit is the longest time any single wait of these tests takes when all is well.

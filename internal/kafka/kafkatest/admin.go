@@ -23,6 +23,16 @@ func (a admin) Cluster(ctx context.Context) (id string, transactionVersion int16
 	return id, transactionVersion, err
 }
 
+// Transactions implements kafka.Admin.
+func (a admin) Transactions(ctx context.Context) error {
+	return a.c.pass(ctx, Call{Op: OpCluster}, func(int) error {
+		if a.c.version < 2 {
+			return fail(kafka.ClassPermanent, "fence", "", 0, -1, fmt.Errorf("transaction.version is %d", a.c.version))
+		}
+		return nil
+	})
+}
+
 // Topics implements kafka.Admin.
 func (a admin) Topics(ctx context.Context, names ...string) (map[string]kafka.TopicInfo, error) {
 	infos := map[string]kafka.TopicInfo{}
