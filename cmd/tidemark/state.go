@@ -114,6 +114,7 @@ type changelogFold struct {
 	topic     string
 	partition int32
 	base      *store.Memory
+	start     int64  // log start when the fold began
 	last      []byte // value of the last commit record
 }
 
@@ -130,6 +131,7 @@ func (f *changelogFold) run(ctx context.Context, c *connection) error {
 		return err
 	}
 	reader := &logReader{env: f.env, topic: f.topic, partition: f.partition, log: log, admin: f.admin, take: f.apply}
+	f.start = bounds.Start
 	for position := bounds.Start; ; {
 		end := bounds.HighWatermark
 		if err := reader.read(ctx, position, end); err != nil {
@@ -176,6 +178,10 @@ func (f *changelogFold) prove() error {
 	if f.last == nil {
 		if live > 0 {
 			return fmt.Errorf("changelog %s/%d holds %d entries and no commit record", f.topic, f.partition, live)
+		}
+		if f.start > 0 {
+			return fmt.Errorf("changelog %s/%d holds no commit record and its log starts at offset %d, not 0: records were deleted: "+
+				"restore the topic, or tidemark reset", f.topic, f.partition, f.start)
 		}
 		return nil
 	}

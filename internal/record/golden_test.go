@@ -100,7 +100,7 @@ func TestGoldenFormat1(t *testing.T) {
 	golden(t, "digest.v1", appendDigest(nil, digest))
 	golden(t, "hash.v1", AppendStart(nil, int64(Hash(sampleKey()))))
 	identity := sampleFence().Identity
-	golden(t, "source.v1", AppendStart(nil, int64(identity.SourceHash())))
+	golden(t, "source.v1", AppendStart(nil, int64(identity.SourceHash("boiler-room"))))
 	golden(t, "outputs.v1", AppendStart(nil, int64(identity.OutputHash())))
 
 	if got, want := Metadata(0x0123456789abcdef, 1234), "tidemark/1 0123456789abcdef 1234"; got != want {

@@ -55,9 +55,11 @@ type Identity struct {
 	Outputs   []Topic // in the order of configuration
 }
 
-// SourceHash is the hash over cluster, input and changelog that the commit record carries; a difference is a stop.
-func (id *Identity) SourceHash() uint64 {
-	b := AppendField(nil, []byte(id.ClusterID))
+// SourceHash is the hash over job, cluster, input and changelog that the commit record carries; a difference is a stop.
+// The job is in it because its name is the group's: two jobs on one changelog would each be told by their own group that
+// a task is theirs, and fence each other for ever (I4).
+func (id *Identity) SourceHash(job string) uint64 {
+	b := AppendField(AppendField(nil, []byte(job)), []byte(id.ClusterID))
 	return xxh3.Hash(appendTopic(appendTopic(b, id.Input), id.Changelog))
 }
 

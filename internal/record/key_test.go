@@ -131,12 +131,18 @@ func TestIdentityHashesSeeEveryField(t *testing.T) {
 	}
 	for name, change := range source {
 		id := base()
-		if change(id); id.SourceHash() == base().SourceHash() {
+		if change(id); id.SourceHash("j") == base().SourceHash("j") {
 			t.Errorf("%s: the source hash does not see it", name)
 		}
 		if id.OutputHash() != base().OutputHash() {
 			t.Errorf("%s: the output hash changed", name)
 		}
+	}
+	if base().SourceHash("j") == base().SourceHash("k") {
+		t.Error("the source hash does not see the job")
+	}
+	if id := base(); id.SourceHash("j") == (&Identity{Input: id.Input, Changelog: id.Changelog}).SourceHash("j"+id.ClusterID) {
+		t.Error("the source hash does not keep job and cluster apart")
 	}
 	outputs := map[string]func(*Identity){
 		"name":       func(id *Identity) { id.Outputs[1].Name = "other" },
@@ -150,7 +156,7 @@ func TestIdentityHashesSeeEveryField(t *testing.T) {
 		if change(id); id.OutputHash() == base().OutputHash() {
 			t.Errorf("outputs %s: the output hash does not see it", name)
 		}
-		if id.SourceHash() != base().SourceHash() {
+		if id.SourceHash("j") != base().SourceHash("j") {
 			t.Errorf("outputs %s: the source hash changed", name)
 		}
 	}

@@ -27,7 +27,7 @@ func (r *Recovery) Birth(fence record.FenceID, start record.InputPosition) *reco
 	return &record.Commit{
 		Birth:        record.BirthID(nonZero(r.Random)),
 		Fence:        fence,
-		SourceHash:   r.Identity.SourceHash(),
+		SourceHash:   r.Identity.SourceHash(r.Job),
 		OutputHash:   r.Identity.OutputHash(),
 		Position:     start,
 		Epoch:        -1,

@@ -209,7 +209,10 @@ func (s *sequence) judgeBorn(ctx context.Context, t *tail, settled bool) error {
 		return s.fail(kafka.ClassPermanent, "identify", t.updateAt, "find out who writes to the changelog, then tidemark reseal",
 			"there is an update behind the last commit record at offset %d: it is not ours", t.commitAt)
 	}
-	if c.SourceHash != s.Identity.SourceHash() {
+	if c.SourceHash != s.Identity.SourceHash(s.Job) {
+		if err := s.judgeOwner(ctx, t); err != nil {
+			return err
+		}
 		return s.fail(kafka.ClassLost, "identify", t.commitAt, OtherSourceHint,
 			"the state belongs to something else: %s", s.otherSource(ctx, t))
 	}
@@ -286,7 +289,7 @@ func (s *sequence) otherSource(ctx context.Context, t *tail) string {
 	}
 	id := &s.Identity
 	return fmt.Sprintf("its identity hash is %016x, the configuration's %016x (cluster %q, input %s id %v of %d partitions, changelog %s id %v of %d partitions)",
-		t.commit.SourceHash, id.SourceHash(), id.ClusterID, id.Input.Name, id.Input.ID, id.Input.Partitions,
+		t.commit.SourceHash, id.SourceHash(s.Job), id.ClusterID, id.Input.Name, id.Input.ID, id.Input.Partitions,
 		id.Changelog.Name, id.Changelog.ID, id.Changelog.Partitions)
 }
 

@@ -40,6 +40,17 @@ func TestForeignConfigurationsAreRefusedBeforeTheFence(t *testing.T) {
 		r.Job = "copy"
 		w.refused(r, kafka.ClassPermanent, `belongs to job "job" partition 1, this is job "copy"`)
 	})
+	t.Run("another job, the fence record far behind", func(t *testing.T) { // R8: nothing but the commit record is read
+		w := newWorld(t)
+		r := w.start()
+		for n := range 300 {
+			w.commit(r, fmt.Sprintf("x=%d", n))
+		}
+		w.crash(r)
+		other := w.recovery()
+		other.Job = "copy"
+		w.refused(other, kafka.ClassPermanent, `belongs to job "job" partition 1, this is job "copy"`)
+	})
 	t.Run("topic without an id", func(t *testing.T) {
 		w := lived(t)
 		r := w.recovery()

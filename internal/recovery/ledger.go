@@ -22,6 +22,7 @@ type ledger struct {
 	owned    bool         // nothing is missing since fence was set
 	updates  record.Count // since the last commit record
 	boundary int64        // offset after the last commit or fence record passed
+	damaged  error        // a record before the life that counts cannot be read; it is history if that life began by a reset
 }
 
 // newLedger begins at position. commit is the one in force there, nil at the log start; birth is that of the last commit
@@ -50,7 +51,7 @@ func (l *ledger) passFence(r *kafka.Record) error {
 	l.passed(r.Offset)
 	f, err := record.ParseFence(r.Value)
 	if err != nil {
-		return l.c.unreadable(r, err)
+		return l.unreadable(r, err)
 	}
 	l.fence, l.owned = f.ID, true
 	l.expect++ // its marker
@@ -63,7 +64,13 @@ func (l *ledger) passCommit(r *kafka.Record) error {
 	l.passed(r.Offset)
 	c := &l.scratch
 	if err := c.Decode(r.Value); err != nil {
-		return l.c.unreadable(r, err)
+		return l.unreadable(r, err)
+	}
+	if l.damaged != nil && c.Birth == l.birth {
+		if c.Mark != record.MarkReset {
+			return l.damaged
+		}
+		l.damaged = nil
 	}
 	if err := l.compare(r, c); err != nil {
 		return err
@@ -73,6 +80,20 @@ func (l *ledger) passCommit(r *kafka.Record) error {
 	l.fence, l.whole, l.owned, l.updates = l.last.Fence, true, true, 0
 	l.expect++ // its marker
 	l.boundary = r.Offset + 1
+	return nil
+}
+
+// unreadable notes a record that cannot be read. A reset has left it behind, in a log that keeps it until it is compacted
+// away, if the life that counts begins with that reset after it; otherwise it is a stop.
+func (l *ledger) unreadable(r *kafka.Record, err error) error {
+	stop := l.c.unreadable(r, err)
+	if newerFormat(err) || l.known && l.last.Birth == l.birth {
+		return stop
+	}
+	if l.damaged == nil {
+		l.damaged = stop
+	}
+	l.whole, l.owned, l.updates = false, false, 0
 	return nil
 }
 

@@ -232,7 +232,7 @@ func (r *Recovery) begin() (*sequence, error) {
 	}
 	r.report.Partition = r.Partition
 	s := &sequence{Recovery: r}
-	s.changelog = changelog{log: log, topic: r.Identity.Changelog.Name, partition: r.Partition}
+	s.changelog = changelog{log: log, topic: r.Identity.Changelog.Name, partition: r.Partition, ending: r.Accept == AcceptFormer}
 	s.end = end{job: r.Job, partition: r.Partition, identity: &r.Identity, retentionMS: r.RetentionMS,
 		goOn: r.Accept == AcceptLoss}
 	return s, nil

@@ -37,6 +37,8 @@ type changelog struct {
 	// stuck is called when a fetch below the end of what is to be read found nothing. It returns nil to try again,
 	// errEnd to take what has been read for all there is.
 	stuck func(position int64, o kafka.Offsets) error
+	// ending is set for the end of a life: a commit or fence record of it that is damaged is passed by.
+	ending bool
 }
 
 var errEnd = errors.New("nothing more is delivered")
@@ -145,16 +147,18 @@ func (c *changelog) readWindow(ctx context.Context, low, high int64, t *tail) er
 		return err
 	}
 	if fence.Offset >= 0 && t.fence == nil {
-		if t.fence, err = record.ParseFence(fence.Value); err != nil {
+		if t.fence, err = record.ParseFence(fence.Value); err == nil {
+			t.fenceAt, t.fenceMS = fence.Offset, fence.Timestamp
+		} else if t.fence = nil; !c.ending || newerFormat(err) {
 			return c.unreadable(&fence, err)
 		}
-		t.fenceAt, t.fenceMS = fence.Offset, fence.Timestamp
 	}
 	if commit.Offset >= 0 && t.commit == nil {
-		if t.commit, err = record.ParseCommit(commit.Value); err != nil {
+		if t.commit, err = record.ParseCommit(commit.Value); err == nil {
+			t.commitAt = commit.Offset
+		} else if t.commit = nil; !c.ending || newerFormat(err) {
 			return c.unreadable(&commit, err)
 		}
-		t.commitAt = commit.Offset
 	}
 	return nil
 }
@@ -165,7 +169,17 @@ func (c *changelog) unknownKind(r *kafka.Record) error {
 		"key %.32x is of no kind that changelog format %d knows", r.Key, record.CommitFormat)
 }
 
+// newerFormat tells whether a record cannot be read because a newer program wrote it, which is no damage.
+func newerFormat(err error) bool {
+	var format *record.FormatError
+	return errors.As(err, &format)
+}
+
 // unreadable stops at a commit or fence record that cannot be read: newer, which is no damage, or damaged.
 func (c *changelog) unreadable(r *kafka.Record, err error) error {
-	return c.fail(kafka.ClassPermanent, "read changelog", r.Offset, "", "%w", err)
+	hint := "restore the topic; tidemark changelog verify says what else is damaged, and tidemark reset begins a new life"
+	if newerFormat(err) {
+		hint = "use the newer tidemark that wrote it"
+	}
+	return c.fail(kafka.ClassPermanent, "read changelog", r.Offset, hint, "%w", err)
 }

@@ -92,6 +92,18 @@ func TestResetOfWhatNobodyStarts(t *testing.T) {
 				w.Append(inTopic, 0, kafka.Record{Value: []byte("new")})
 			}
 		}, []string{"id of input topic readings was"}},
+		"last commit record damaged": {func(w *world) {
+			w.damage(record.CommitKey, -1)
+		}, []string{"commit record", "tidemark reset begins a new life"}},
+		"all commit records damaged": {func(w *world) {
+			for n := range 3 {
+				w.damage(record.CommitKey, n)
+			}
+		}, []string{"commit record", "tidemark reset begins a new life"}},
+		"fence and commit record damaged": {func(w *world) {
+			w.damage(record.FenceKey, -1)
+			w.damage(record.CommitKey, -1)
+		}, []string{"tidemark reset begins a new life"}},
 		"entry damaged": {func(w *world) {
 			for _, e := range w.Entries(logTopic, 0) {
 				if string(e.Key) == string(entryKey("h")) {
@@ -116,6 +128,56 @@ func TestResetOfWhatNobodyStarts(t *testing.T) {
 			w.end(r)
 			w.end(w.start())
 		})
+	}
+}
+
+// damage cuts the nth record with a key, -1 for the last one, short.
+func (w *world) damage(key []byte, n int) {
+	w.t.Helper()
+	var at []int64
+	for _, e := range w.Entries(logTopic, 0) {
+		if string(e.Key) == string(key) {
+			at = append(at, e.Offset)
+		}
+	}
+	if n < 0 {
+		n += len(at)
+	}
+	for _, e := range w.Entries(logTopic, 0) {
+		if e.Offset == at[n] {
+			w.Overwrite(logTopic, 0, e.Offset, e.Value[:len(e.Value)-1])
+			return
+		}
+	}
+}
+
+// A damaged commit record is history only behind a reset: one in the life that counts, or one of a program that is newer,
+// stays a stop, for a start and for a reset alike where it is newer.
+func TestDamageThatNoResetHasEnded(t *testing.T) {
+	w := lived(t)
+	w.do(w.order(Reset))
+	r := w.start()
+	w.commit(r, "a=1")
+	w.commit(r, "a=2")
+	w.end(r)
+	commits := 0
+	for _, e := range w.Entries(logTopic, 0) {
+		if string(e.Key) == string(record.CommitKey) {
+			commits++
+		}
+	}
+	w.damage(record.CommitKey, commits-2)
+	w.refusedStart("commit record", "tidemark reset begins a new life")
+
+	w = lived(t)
+	for _, e := range w.Entries(logTopic, 0) {
+		if string(e.Key) == string(record.CommitKey) {
+			w.Overwrite(logTopic, 0, e.Offset, append([]byte{record.CommitFormat + 1}, e.Value[1:]...))
+		}
+	}
+	w.refusedStart("use the newer tidemark that wrote it")
+	if _, err := Plan(context.Background(), w.recovery(), w.order(Reset)); err == nil || !strings.Contains(err.Error(), "use the newer tidemark") {
+		t.Errorf("a reset of what a newer program wrote: %v", err)
 	}
 }
 

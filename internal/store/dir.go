@@ -31,6 +31,10 @@ const (
 // kept is how many checkpoints are kept: the newest, and one more in case it is damaged.
 const kept = 2
 
+// keptAside is how many files that were set aside are kept for somebody to look at. A disk that damages file after file
+// must not fill up with them (I13).
+const keptAside = 3
+
 // Dir is the directory of one task's checkpoints. One process uses it at a time; the lock on state.dir sees to that. It
 // may be used by several goroutines.
 type Dir struct {
@@ -202,7 +206,8 @@ func (d *Dir) begin(h *Header) (w *Writer, head []byte, err error) {
 }
 
 // SetAside renames a checkpoint that cannot be used and returns its new name: its own, the reason in letters, digits
-// and hyphens, and ".damaged". It is not looked at again and never deleted (I6).
+// and hyphens, and ".damaged". It is not looked at again (I6). Of those the ones with the three highest numbers are kept,
+// older ones are deleted.
 func (d *Dir) SetAside(path, reason string) (string, error) {
 	words := strings.FieldsFunc(strings.ToLower(reason), func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < '0' || r > '9')
@@ -220,7 +225,27 @@ func (d *Dir) SetAside(path, reason string) (string, error) {
 	if err != nil {
 		return "", d.ioError(path, "set it aside as "+d.fs.PathBase(aside), err)
 	}
-	return aside, nil
+	return aside, d.removeAside(d.fs.PathBase(aside))
+}
+
+// removeAside deletes the oldest of what was set aside. What was set aside just now stays, whatever its number, and so
+// does what is no file of ours.
+func (d *Dir) removeAside(fresh string) (stay error) {
+	names, err := d.fs.List(d.path)
+	if err != nil {
+		return d.ioError(d.path, "list the directory", err)
+	}
+	names = slices.DeleteFunc(names, func(name string) bool {
+		return name == fresh || !strings.HasSuffix(name, damagedSuffix) || !strings.Contains(name, suffix+".")
+	})
+	slices.SortFunc(names, func(a, b string) int { return cmp.Or(cmp.Compare(numberIn(b), numberIn(a)), strings.Compare(a, b)) })
+	for _, name := range names[min(len(names), keptAside-1):] {
+		path := d.fs.PathJoin(d.path, name)
+		if err := d.fs.Remove(path); err != nil {
+			stay = errors.Join(stay, d.ioError(path, "remove what was set aside long ago", err))
+		}
+	}
+	return stay
 }
 
 // removeOld deletes all checkpoints but two: the one just published, if any, and the newest others. What is damaged,

@@ -248,6 +248,46 @@ func TestSetAside(t *testing.T) {
 	}
 }
 
+// What is set aside does not fill the disk (I13): the newest three stay, whatever the order in which they were found to be
+// bad, and nothing else is touched.
+func TestSetAsideIsBounded(t *testing.T) {
+	fs := vfs.NewMem()
+	d := openDir(t, fs, "p3")
+	l := newLives(t, 9)
+	if err := fs.MkdirAll("p3/mine.damaged", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	var paths []string
+	for n := range 9 {
+		p, err := l.publish(d, n+1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if paths = append(paths, p.Path); len(paths) == 2 { // the older one last
+			for _, path := range []string{paths[1], paths[0]} {
+				aside, err := d.SetAside(path, "too old")
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !exists(fs, aside) {
+					t.Errorf("%s is gone at once", aside)
+				}
+			}
+			paths = nil
+		}
+	}
+	names, err := fs.List("p3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(names)
+	want := []string{"0000000006.checkpoint.too-old.damaged", "0000000007.checkpoint.too-old.damaged",
+		"0000000008.checkpoint.too-old.damaged", "0000000009.checkpoint", "mine.damaged"}
+	if !slices.Equal(names, want) {
+		t.Errorf("%q are there, want %q", names, want)
+	}
+}
+
 // TestAttempts holds Dir to one attempt at a time and a new name for each.
 func TestAttempts(t *testing.T) {
 	fs := vfs.NewMem()
