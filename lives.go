@@ -290,7 +290,7 @@ func (a *App) sinks(known *topics, partition int32) sinkTopics {
 	to := func(name string) target {
 		for _, t := range written {
 			if t.Name == name && t.Partitions > 0 {
-				return target{name, partition % t.Partitions}
+				return target{topic: name, partition: partition % t.Partitions}
 			}
 		}
 		return target{}
@@ -298,6 +298,9 @@ func (a *App) sinks(known *topics, partition int32) sinkTopics {
 	s := sinkTopics{changelog: to(a.options.Changelog.Topic), late: to(a.options.Late), dead: to(a.options.DeadLetter)}
 	for _, name := range a.options.Results {
 		s.results = append(s.results, to(name))
+		if i := len(s.results) - 1; a.options.Stage != nil {
+			s.results[i].keyed = known.partitions(name)
+		}
 	}
 	return s
 }

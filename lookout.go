@@ -2,6 +2,7 @@ package tidemark
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,6 +13,9 @@ import (
 	"github.com/tidemark-streams/tidemark/internal/record"
 	"github.com/tidemark-streams/tidemark/internal/recovery"
 )
+
+// ErrInputGrown is returned by Run when partitions were added to the input of a Stage: a new App goes on with all of them.
+var ErrInputGrown = errors.New("partitions were added to the input")
 
 // How often a running job looks at what it stands on, and how soon again when something is wrong: a broker that has
 // just started may not have heard of the newest topics yet, so a fault counts when it is seen twice in a row.
@@ -122,6 +126,10 @@ func (l *lookout) look(ctx context.Context) (fault, err error) {
 	}
 	if fault := l.identity(cluster, found); fault != nil {
 		return fault, nil
+	}
+	if was, is := a.topics().identity.Input, found[a.options.Input]; a.options.Stage != nil && is.Partitions > was.Partitions {
+		return &kafka.Error{Class: kafka.ClassLost, Op: "look at the topics", Topic: was.Name, Partition: -1, Offset: -1,
+			Err: fmt.Errorf("%w: it had %d, it has %d", ErrInputGrown, was.Partitions, is.Partitions)}, nil
 	}
 	if fault := refuse(a.checkChangelog(found)); fault != nil {
 		return fault, nil

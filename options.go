@@ -60,6 +60,16 @@ type Commit struct {
 	MaxPerSecond int           // commits of the whole instance; stretches the interval; 0 for no limit
 }
 
+// Stage makes an App hand records on under another key, for a job whose input is not partitioned by the keys of its
+// aggregations (R3): the one result topic is an internal one, which the App makes itself, and a result goes to the
+// partition that murmur2 gives its key. Partitions may be added to the input of a stage (R34): Run then ends with
+// ErrInputGrown, and a new App goes on with all of them.
+type Stage struct {
+	Partitions        int32 // of the internal topic when it is made; 0: as many as the input has then
+	ReplicationFactor int16 // 0: the broker's default
+	MinInsync         int   // 0: the broker's default
+}
+
 // TopicDefaults says how missing topics are made. Only the embedded broker makes input and output topics.
 type TopicDefaults struct {
 	Create     bool  // make missing input and output topics
@@ -78,6 +88,7 @@ type Options struct {
 	DeadLetter string
 	Changelog  Changelog
 	Topics     TopicDefaults
+	Stage      *Stage // nil: results are what the job is for
 
 	// Processor makes the Processor of one input partition. Limits tell what its records must not exceed.
 	Processor func(partition int32, partitions int32, limits Limits) (Processor, error)

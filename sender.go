@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/tidemark-streams/tidemark/internal/job"
 	"github.com/tidemark-streams/tidemark/internal/kafka"
 	"github.com/tidemark-streams/tidemark/internal/record"
 	"github.com/tidemark-streams/tidemark/internal/task"
@@ -40,6 +41,7 @@ type sinkTopics struct {
 type target struct {
 	topic     string
 	partition int32
+	keyed     int32 // of a stage: how many partitions there are to choose from by key
 }
 
 func startSender(writer kafka.Writer, topics sinkTopics, at func(context.Context, string) error) *sender {
@@ -88,7 +90,11 @@ func (s *sender) address(batch *task.Batch) []kafka.Message {
 		if to.topic == "" {
 			continue
 		}
-		s.messages = append(s.messages, kafka.Message{Topic: to.topic, Partition: to.partition, Key: m.Key, Value: m.Value, Headers: m.Headers})
+		partition := to.partition
+		if to.keyed > 0 {
+			partition = job.Murmur2.Partition(m.Key, to.keyed)
+		}
+		s.messages = append(s.messages, kafka.Message{Topic: to.topic, Partition: partition, Key: m.Key, Value: m.Value, Headers: m.Headers})
 	}
 	return s.messages
 }

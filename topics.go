@@ -85,13 +85,21 @@ func (a *App) existingTopics(ctx context.Context, admin kafka.Admin) (*topics, e
 // describeTopics says what is needed of topics that are in order.
 func (a *App) describeTopics(cluster string, found map[string]kafka.TopicInfo) *topics {
 	t := &topics{identity: record.Identity{ClusterID: cluster, Input: found[a.options.Input].Topic,
-		Changelog: found[a.options.Changelog.Topic].Topic}, found: found, asked: now()}
+		Changelog: found[a.options.Changelog.Topic].Topic, Growing: a.options.Stage != nil}, found: found, asked: now()}
 	for _, name := range a.outputNames() {
 		t.identity.Outputs = append(t.identity.Outputs, found[name].Topic)
 	}
 	t.limits = a.limits(found)
 	t.retention, _ = strconv.ParseInt(found[a.options.Changelog.Topic].Configs["delete.retention.ms"], 10, 64)
 	return t
+}
+
+// partitions is how many partitions a topic has.
+func (t *topics) partitions(name string) int32 { return t.found[name].Partitions }
+
+// ours tells whether a topic is made by us: the changelog, the internal topic of a stage, and where the options say so all.
+func (a *App) ours(name string) bool {
+	return a.options.Topics.Create || name == a.options.Changelog.Topic || a.options.Stage != nil && slices.Contains(a.options.Results, name)
 }
 
 // outputNames are the topics that commits write beside the changelog, each once, in order.
@@ -122,21 +130,48 @@ func (a *App) createMissing(ctx context.Context, admin kafka.Admin, found map[st
 		if _, ok := found[name]; ok {
 			continue
 		}
-		spec := kafka.TopicSpec{Name: name, Partitions: partitions}
-		if name == a.options.Changelog.Topic {
-			spec.ReplicationFactor = a.options.Changelog.ReplicationFactor
-			spec.Configs = maps.Clone(kafka.ChangelogConfigs)
-			if n := a.options.Changelog.MinInsync; n > 0 {
-				spec.Configs["min.insync.replicas"] = strconv.Itoa(n)
-			}
-		} else if !a.options.Topics.Create {
+		if !a.ours(name) {
 			continue // checkOutputs has named it
 		}
+		spec := a.spec(name, partitions)
 		if err := admin.Create(ctx, spec); err != nil {
 			return err
 		}
-		a.log.Info("topic made", "topic", name, "partitions", partitions)
+		a.log.Info("topic made", "topic", name, "partitions", spec.Partitions)
 	}
+	return a.growChangelog(ctx, admin, found)
+}
+
+// spec is how a missing topic is made, with as many partitions as the input has.
+func (a *App) spec(name string, partitions int32) kafka.TopicSpec {
+	spec := kafka.TopicSpec{Name: name, Partitions: partitions, Configs: map[string]string{}}
+	minInsync := 0
+	switch stage := a.options.Stage; {
+	case name == a.options.Changelog.Topic:
+		spec.ReplicationFactor, minInsync = a.options.Changelog.ReplicationFactor, a.options.Changelog.MinInsync
+		spec.Configs = maps.Clone(kafka.ChangelogConfigs)
+	case stage != nil && slices.Contains(a.options.Results, name):
+		spec.ReplicationFactor, minInsync = stage.ReplicationFactor, stage.MinInsync
+		if stage.Partitions > 0 {
+			spec.Partitions = stage.Partitions
+		}
+	}
+	if minInsync > 0 {
+		spec.Configs["min.insync.replicas"] = strconv.Itoa(minInsync)
+	}
+	return spec
+}
+
+// growChangelog gives the changelog of a stage as many partitions as its input has now (R34).
+func (a *App) growChangelog(ctx context.Context, admin kafka.Admin, found map[string]kafka.TopicInfo) error {
+	input, changelog := found[a.options.Input], found[a.options.Changelog.Topic]
+	if a.options.Stage == nil || changelog.Name == "" || changelog.Partitions >= input.Partitions {
+		return nil
+	}
+	if err := admin.AddPartitions(ctx, changelog.Name, input.Partitions); err != nil {
+		return err
+	}
+	a.log.Info("the input has grown, and the changelog with it", "topic", changelog.Name, "had", changelog.Partitions, "has", input.Partitions)
 	return nil
 }
 
@@ -162,10 +197,13 @@ func (a *App) checkOutputs(found map[string]kafka.TopicInfo) error {
 	var faults topicFaults
 	in, known := found[a.options.Input]
 	for _, name := range a.outputNames() {
-		if _, ok := found[name]; !ok && known && !a.options.Topics.Create {
+		if _, ok := found[name]; !ok && known && !a.ours(name) {
 			faults = append(faults, fmt.Sprintf("topic %s does not exist. Repair: kafka-topics.sh --bootstrap-server HOST:PORT --create "+
 				"--topic %s --partitions %d (as many as the input has)", name, name, in.Partitions))
 		}
+	}
+	if a.options.Stage != nil && found[a.options.Changelog.Topic].Partitions < in.Partitions {
+		return refuse(append(faults, kafka.ChangelogFaults(found[a.options.Changelog.Topic], kafka.TopicInfo{})...)) // it will grow
 	}
 	return refuse(append(faults, a.checkChangelog(found)...))
 }

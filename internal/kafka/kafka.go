@@ -149,6 +149,9 @@ type Admin interface {
 	Topics(ctx context.Context, names ...string) (map[string]TopicInfo, error)
 	// Create makes a topic and returns when its leaders are known. A topic that exists already is no error.
 	Create(ctx context.Context, spec TopicSpec) error
+	// AddPartitions raises the partition count of a topic and returns when its leaders are known. A topic that has as many
+	// already is no error; none has ever fewer than before.
+	AddPartitions(ctx context.Context, topic string, count int32) error
 	// OpenTransactions lists the transactions that are open in a partition, by their first offset. The first one holds
 	// the last stable offset. It needs the right to read the topic.
 	OpenTransactions(ctx context.Context, topic string, partition int32) ([]OpenTransaction, error)

@@ -53,14 +53,19 @@ type Identity struct {
 	Input     Topic
 	Changelog Topic
 	Outputs   []Topic // in the order of configuration
+	Growing   bool    // partitions may be added to the input: its count and the changelog's are not part of what must stay (R34)
 }
 
 // SourceHash is the hash over job, cluster, input and changelog that the commit record carries; a difference is a stop.
 // The job is in it because its name is the group's: two jobs on one changelog would each be told by their own group that
 // a task is theirs, and fence each other for ever (I4).
 func (id *Identity) SourceHash(job string) uint64 {
+	input, changelog := id.Input, id.Changelog
+	if id.Growing {
+		input.Partitions, changelog.Partitions = 0, 0
+	}
 	b := AppendField(AppendField(nil, []byte(job)), []byte(id.ClusterID))
-	return xxh3.Hash(appendTopic(appendTopic(b, id.Input), id.Changelog))
+	return xxh3.Hash(appendTopic(appendTopic(b, input), changelog))
 }
 
 // OutputHash is the hash over the outputs that the commit record carries; a difference is a loud warning.

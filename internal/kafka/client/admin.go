@@ -207,7 +207,36 @@ func (a *admin) Create(ctx context.Context, spec kafka.TopicSpec) error {
 	if err != nil && !errors.Is(err, kerr.TopicAlreadyExists) {
 		return fail("create topic", at, late(ctx, err))
 	}
-	return a.settle(ctx, at)
+	return a.settle(ctx, at, 1)
+}
+
+// AddPartitions is described in package kafka.
+func (a *admin) AddPartitions(ctx context.Context, topic string, count int32) error {
+	ctx, cancel := bounded(ctx, patience, "the partitions were not made, or have no leaders,")
+	defer cancel()
+	at := place{topic, -1, -1}
+	meta, err := metadata(ctx, a.cl, topic)
+	if err != nil {
+		return fail("add partitions", at, late(ctx, err))
+	}
+	if int32(len(meta.Topics[0].Partitions)) < count {
+		raise := kmsg.NewCreatePartitionsRequestTopic()
+		raise.Topic, raise.Count = topic, count
+		req := kmsg.NewPtrCreatePartitionsRequest()
+		req.TimeoutMillis = int32(requestTimeout.Milliseconds())
+		req.Topics = append(req.Topics, raise)
+		resp, err := req.RequestWith(ctx, a.cl)
+		if err == nil && len(resp.Topics) != 1 {
+			err = fmt.Errorf("asked for 1 topic, the broker answered about %d", len(resp.Topics))
+		}
+		if err == nil {
+			err = kerr.ErrorForCode(resp.Topics[0].ErrorCode)
+		}
+		if err != nil && !errors.Is(err, kerr.InvalidPartitions) { // somebody else was faster: settle sees
+			return fail("add partitions", at, late(ctx, err))
+		}
+	}
+	return a.settle(ctx, at, int(count))
 }
 
 // OpenTransactions is described in package kafka.
@@ -239,8 +268,9 @@ func (a *admin) OpenTransactions(ctx context.Context, topic string, partition in
 	return open, nil
 }
 
-// settle asks until the topic has a leader for every partition. Brokers do not tell when; the pause grows.
-func (a *admin) settle(ctx context.Context, at place) error {
+// settle asks until the topic has at least so many partitions and a leader for each. Brokers do not tell when; the pause
+// grows.
+func (a *admin) settle(ctx context.Context, at place, least int) error {
 	for n := 0; ; n++ {
 		meta, err := metadata(ctx, a.cl, at.topic)
 		if err != nil {
@@ -248,7 +278,7 @@ func (a *admin) settle(ctx context.Context, at place) error {
 		}
 		t := &meta.Topics[0]
 		err = kerr.ErrorForCode(t.ErrorCode)
-		if err == nil && len(describe(at.topic, t).Leaderless) == 0 {
+		if err == nil && len(t.Partitions) >= least && len(describe(at.topic, t).Leaderless) == 0 {
 			return nil
 		}
 		if err := pause(ctx, backoff(n)); err != nil {

@@ -64,6 +64,18 @@ func (a admin) Create(ctx context.Context, spec kafka.TopicSpec) error {
 	})
 }
 
+// AddPartitions implements kafka.Admin.
+func (a admin) AddPartitions(ctx context.Context, topic string, count int32) error {
+	return a.c.pass(ctx, Call{Op: OpCreate, Topic: topic}, func(int) error {
+		t := a.c.topics[topic]
+		if t == nil {
+			return fail(kafka.ClassPermanent, "add partitions", topic, -1, -1, fmt.Errorf("UNKNOWN_TOPIC_OR_PARTITION"))
+		}
+		a.c.growLocked(t, count)
+		return nil
+	})
+}
+
 // OpenTransactions implements kafka.Admin. Epochs and times are not kept here.
 func (a admin) OpenTransactions(ctx context.Context, topic string, partition int32) (open []kafka.OpenTransaction, err error) {
 	err = a.c.pass(ctx, Call{Op: OpOpen, Topic: topic, Partition: partition}, func(int) error {

@@ -157,13 +157,19 @@ func (c *Cluster) DeleteTopic(name string) {
 func (c *Cluster) AddPartitions(name string, total int32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	t := c.topicLocked(name)
+	c.growLocked(c.topicLocked(name), total)
+}
+
+func (c *Cluster) growLocked(t *topic, total int32) {
+	if total <= t.Partitions {
+		return
+	}
 	for int32(len(t.partitions)) < total {
 		t.partitions = append(t.partitions, newPartition())
 	}
 	t.Partitions = total
 	for _, g := range c.groups {
-		if g.topic == name {
+		if g.topic == t.Name {
 			g.rebalanceLocked(total)
 		}
 	}
