@@ -148,7 +148,7 @@ func (l *lookout) identity(cluster string, found map[string]kafka.TopicInfo) err
 			return l.fault(t.Name, fmt.Sprintf("topic %s, id %v, of %d partitions, does not exist any more", t.Name, t.ID, t.Partitions))
 		}
 	}
-	is := record.Identity{ClusterID: cluster, Input: found[was.Input.Name].Topic, Changelog: found[was.Changelog.Name].Topic}
+	is := record.Identity{ClusterID: cluster, Input: found[was.Input.Name].Topic, Changelog: found[was.Changelog.Name].Topic, Growing: was.Growing}
 	diff := recovery.Differences(was, &is)
 	if diff == "" {
 		return nil

@@ -219,7 +219,7 @@ func (s *saver) drop() {
 // openDir opens the task's checkpoint directory. Checkpoints are never needed: when it cannot be opened the task works
 // without, and says so.
 func (r *runner) openDir() {
-	if r.dir != nil {
+	if r.dir != nil || r.app.options.Stage != nil { // a stage has no state
 		return
 	}
 	files := r.app.options.Files
