@@ -139,7 +139,7 @@ func TestC13Framing(t *testing.T) {
 	good := `{"device":"a","ts":1704067201000,"value":1}`
 	frame := string(binary.BigEndian.AppendUint32([]byte{0}, 42))
 	reads(t, formats()[0], []outcome{
-		{frame + good, "not_json"}, {good, ""}, {"\x00\x00\x00\x00\x07\x02a\x00", "not_json"}, {"\x00\x00\x01", "syntax"}, {"\x1f\x8b\x08", "not_json"},
+		{frame + good, "registry_framing"}, {good, ""}, {"\x00\x00\x00\x00\x07\x02a\x00", "registry_framing"}, {"\x00\x00\x01", "syntax"}, {"\x1f\x8b\x08", "not_json"},
 	})
 	if _, refusal := newReader(t, formats()[0]).Read([]byte(frame+good), now); refusal == nil || !strings.Contains(refusal.Detail, "schema id 42") {
 		t.Errorf("the refusal does not name the schema: %v", refusal)

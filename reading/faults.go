@@ -12,10 +12,12 @@ import (
 func (s *scanner) fail(reason Reason, p int, detail string) int {
 	s.refusal = Refusal{Reason: reason, Pos: p, Detail: detail}
 	if s.inside != failed {
-		s.refusal.Field = s.wanted[s.inside].name
+		s.refusal.Field = s.labels[s.inside]
 	}
 	if reason == Syntax && p <= 1 {
-		if other := foreign(s.data); other != "" {
+		if id, ok := framed(s.data); ok {
+			s.refusal = Refusal{Reason: RegistryFraming, Detail: fmt.Sprintf("looks like schema registry framing, schema id %d; write JSON without the five bytes in front", id)}
+		} else if other := foreign(s.data); other != "" {
 			s.refusal = Refusal{Reason: NotJSON, Detail: other}
 		}
 	}
@@ -67,11 +69,17 @@ func foreign(data []byte) string {
 		return "looks like zstd; let the producer's client compress instead of the application"
 	case starts("\xFF\xFE"), starts("\xFE\xFF"), starts("{\x00"), starts("[\x00"), starts("\x00{\x00"), starts("\x00[\x00"):
 		return "looks like UTF-16; JSON is UTF-8"
-	case starts("\x00") && len(data) >= 5:
-		return fmt.Sprintf("looks like schema registry framing, schema id %d; write JSON without the five bytes in front",
-			binary.BigEndian.Uint32(data[1:]))
 	}
 	return ""
+}
+
+// framed tells whether a value begins with the frame of a schema registry, a zero byte and a schema's number, and is no
+// UTF-16.
+func framed(data []byte) (id uint32, ok bool) {
+	if len(data) < 5 || data[0] != 0 || data[2] == 0 && (data[1] == '{' || data[1] == '[') {
+		return 0, false
+	}
+	return binary.BigEndian.Uint32(data[1:]), true
 }
 
 // badEnd is the fault of a value that is followed by something else than what may follow.
@@ -181,7 +189,7 @@ func (s *scanner) duplicate(n *name, p int) int {
 
 // refuseField notes the fault of a configured field that the document holds.
 func (s *scanner) refuseField(reason Reason, i int, detail string) bool {
-	s.refusal = Refusal{Reason: reason, Pos: s.fields[i].start, Field: s.wanted[i].name, Detail: detail}
+	s.refusal = Refusal{Reason: reason, Pos: s.fields[i].start, Field: s.labels[i], Detail: detail}
 	return false
 }
 

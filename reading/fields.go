@@ -2,7 +2,6 @@ package reading
 
 import (
 	"encoding/binary"
-	"hash/maphash"
 	"strings"
 )
 
@@ -29,27 +28,24 @@ type field struct {
 	num        number
 }
 
-// wanted is a configured field as it is looked for.
+// wanted is a name that is looked for in an object or an array.
 type wanted struct {
 	name         string
 	head         uint64 // as in name
 	plain        bool   // the name is written without escapes
 	quoted, mask uint64 // a plain name and its closing quote as eight bytes, and which of them count; 0 when it is longer
+	element      int    // the element of an array that the name means, failed for none
+
+	field int     // the configured field that it leads to, failed for none; then below
+	below *branch // where more names are wanted
 }
 
-// init makes the scanner look for fields.
-func (s *scanner) init(fields []string) {
-	s.fields = make([]field, len(fields))
-	s.after = make([]int, len(fields)+1)
-	for i, name := range fields {
-		w := wanted{name: name, head: head([]byte(name)), plain: strings.IndexFunc(name, mustEscape) < 0}
-		if size := len(name); w.plain && size < 8 {
-			w.quoted, w.mask = head([]byte(name+`"`)), 1<<(8*size+8)-1
-		}
-		s.wanted = append(s.wanted, w)
-		s.after[i] = i
+func newWanted(name string) wanted {
+	w := wanted{name: name, head: head([]byte(name)), plain: strings.IndexFunc(name, mustEscape) < 0, element: element(name), field: failed}
+	if size := len(name); w.plain && size < 8 {
+		w.quoted, w.mask = head([]byte(name+`"`)), 1<<(8*size+8)-1
 	}
-	s.seed = maphash.MakeSeed()
+	return w
 }
 
 // mustEscape tells whether a character of a name is only ever written as an escape.
@@ -64,40 +60,52 @@ func (w *wanted) begins(data []byte, p int) bool {
 	return w.plain && end < len(data) && data[end] == '"' && string(data[p:end]) == w.name
 }
 
-// guessed returns the configured field that is likely to come next when its name stands at p and is new, or failed.
-func (s *scanner) guessed(p int) int {
-	if i := s.after[s.last+1]; s.fields[i].kind == kindAbsent && s.wanted[i].begins(s.data, p) {
+// met tells whether the document has had a wanted name already.
+func (s *scanner) met(w *wanted) bool {
+	if w.field != failed {
+		return s.fields[w.field].kind != kindAbsent
+	}
+	return w.below.kind != kindAbsent
+}
+
+// guessed returns the index of the wanted name that is likely to come next when it stands at p and is new, or failed.
+func (s *scanner) guessed(b *branch, p int) int {
+	if len(b.wanted) == 0 {
+		return failed
+	}
+	i := b.after[b.last+1]
+	if w := &b.wanted[i]; w.begins(s.data, p) && !s.met(w) {
 		return i
 	}
 	return failed
 }
 
-// anyName scans the name whose quote is at p and returns the index behind it, and the configured field that it belongs
-// to or failed.
-func (s *scanner) anyName(p, depth, base int) (end, i int) {
+// anyName scans the name whose quote is at p and returns the index behind it, and the index of the wanted name that it
+// is or failed. Names that are not wanted are found in the set of names, last.
+func (s *scanner) anyName(p, base int, b *branch) (end, i int) {
 	n := s.spare()
 	if end = s.name(p+1, n); end == failed {
 		return failed, failed
 	}
 	i = failed
-	if depth == 1 {
-		i = s.find(n)
+	if b != nil {
+		i = s.find(b, n)
 	}
 	if i == failed {
 		return s.add(n, end, base, p), failed
 	}
-	if s.fields[i].kind != kindAbsent {
-		s.inside = i
+	if w := &b.wanted[i]; s.met(w) {
+		s.inside = w.field
 		return s.duplicate(n, p), failed
 	}
-	s.after[s.last+1] = i
+	b.after[b.last+1] = i
 	return end, i
 }
 
-// find returns the configured field with a name, or failed.
-func (s *scanner) find(n *name) int {
-	for i := range s.wanted {
-		w := &s.wanted[i]
+// find returns the index of a wanted name, or failed.
+func (s *scanner) find(b *branch, n *name) int {
+	for i := range b.wanted {
+		w := &b.wanted[i]
 		if w.head == n.head && len(w.name) == n.size && (n.size <= 8 || string(s.nameBytes(n)) == w.name) {
 			return i
 		}
@@ -105,11 +113,24 @@ func (s *scanner) find(n *name) int {
 	return failed
 }
 
-// configured scans the value of the i-th configured field.
-func (s *scanner) configured(p, i int) int {
-	s.inside, s.last = i, i
-	f := &s.fields[i]
-	end, kind := s.value(p, 1, &f.num)
+// configured scans the value of the i-th wanted name of a branch, in depth containers.
+func (s *scanner) configured(p, depth int, b *branch, i int) int {
+	b.last = i
+	w := &b.wanted[i]
+	if w.field == failed {
+		return s.within(p, depth, w.below)
+	}
+	s.inside = w.field
+	f := &s.fields[w.field]
+	end, kind := s.value(p, depth, nil, &f.num)
 	f.kind, f.escaped, f.start, f.end = kind, s.escaped, p, end
+	return end
+}
+
+// within scans the value that further names are wanted in.
+func (s *scanner) within(p, depth int, b *branch) int {
+	b.kind, b.start = kindNull, p // met, so that its own name is not taken twice
+	end, kind := s.value(p, depth, b, &s.skipped)
+	b.kind = kind
 	return end
 }

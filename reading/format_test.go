@@ -11,14 +11,14 @@ import (
 )
 
 func TestUnits(t *testing.T) {
-	for i, name := range []string{"s", "ms", "us", "ns", "rfc3339"} {
+	for i, name := range []string{"s", "ms", "us", "ns", "rfc3339", "iso8601"} {
 		unit, err := reading.ParseUnit(name)
 		if err != nil || unit != reading.Seconds+reading.Unit(i) || unit.String() != name {
 			t.Errorf("%s: %v (%v)", name, unit, err)
 		}
 	}
 	for _, name := range []string{"", "S", "sec", "RFC3339"} {
-		if unit, err := reading.ParseUnit(name); err == nil || !strings.Contains(err.Error(), "want s, ms, us, ns or rfc3339") {
+		if unit, err := reading.ParseUnit(name); err == nil || !strings.Contains(err.Error(), "want s, ms, us, ns, rfc3339, iso8601 or a layout") {
 			t.Errorf("%q: %v (%v), want an error that lists the units", name, unit, err)
 		}
 	}
@@ -44,8 +44,8 @@ func TestCheck(t *testing.T) {
 		{func(f *reading.Format) { f.Key = []string{"ts"} }, `time: field "ts" is already used as key`},
 		{func(f *reading.Format) { f.Values = fieldNames(62) }, ""},
 		{func(f *reading.Format) { f.Values = fieldNames(63) }, "65 fields, at most 64"},
-		{func(f *reading.Format) { f.Unit = 0 }, "time unit 0: want s, ms, us, ns or rfc3339"},
-		{func(f *reading.Format) { f.Unit = 6 }, "time unit 6"},
+		{func(f *reading.Format) { f.Unit = 0 }, "time unit 0: want s, ms, us, ns, rfc3339, iso8601 or a layout"},
+		{func(f *reading.Format) { f.Unit = 9 }, "time unit 9"},
 		{func(f *reading.Format) { f.Min = 253402300800000 }, "outside the years"},
 		{func(f *reading.Format) { f.Min = -62167219200001 }, "outside the years"},
 		{func(f *reading.Format) { f.MaxAhead = -1 }, "max_ahead -1ns"},

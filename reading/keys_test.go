@@ -17,7 +17,7 @@ func TestKeys(t *testing.T) {
 		`{"device":7.0,"site":"caf\u00e9","ts":"never","v":null}`,
 		`{"site":"café","device":7.0}`,
 	} {
-		keys, refusal := r.Keys([]byte(value))
+		keys, refusal := r.Keys(&Record{Value: []byte(value)})
 		if refusal != nil || string(bytes.Join(keys, []byte("|"))) != "café|7.0" {
 			t.Errorf("%s: keys are %q (%v)", value, keys, refusal)
 		}
@@ -29,7 +29,7 @@ func TestKeys(t *testing.T) {
 		`{"site":"a","device":"b","v":1e}`:  InvalidNumber,
 		`{"site":"a","device":"b"} trailer`: TrailingData,
 	} {
-		if keys, refusal := r.Keys([]byte(value)); refusal == nil || refusal.Reason != want {
+		if keys, refusal := r.Keys(&Record{Value: []byte(value)}); refusal == nil || refusal.Reason != want {
 			t.Errorf("%s: keys are %q, refusal %v, want %v", value, keys, refusal, want)
 		}
 	}

@@ -31,6 +31,8 @@ type nameSet struct {
 	seed  maphash.Seed
 }
 
+func (set *nameSet) init() { set.seed = maphash.MakeSeed() }
+
 // forget drops the names from base on: their object is closed.
 func (set *nameSet) forget(base int) {
 	for i := len(set.names) - 1; i >= base; i-- {

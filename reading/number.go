@@ -1,10 +1,6 @@
 package reading
 
-import (
-	"encoding/binary"
-	"strconv"
-	"unsafe"
-)
+import "encoding/binary"
 
 // number is a scanned number: (-1)^neg * mant * 10^exp, when exact.
 type number struct {
@@ -133,7 +129,5 @@ func (n *number) float(token []byte) (float64, bool) {
 		}
 		return f, true
 	}
-	// ParseFloat does not keep its argument; a string made by conversion would be allocated when it is long.
-	f, err := strconv.ParseFloat(unsafe.String(&token[0], len(token)), 64)
-	return f, err == nil
+	return parseToken(token)
 }

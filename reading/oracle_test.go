@@ -319,7 +319,7 @@ func timeOf(text string) *big.Int {
 
 // documentReasons are the reasons that the oracle does not tell apart.
 var documentReasons = []reading.Reason{
-	reading.NotJSON, reading.Syntax, reading.Truncated, reading.TrailingData, reading.InvalidNumber, reading.NotFinite,
+	reading.NotJSON, reading.RegistryFraming, reading.Syntax, reading.Truncated, reading.TrailingData, reading.InvalidNumber, reading.NotFinite,
 	reading.ControlChar, reading.InvalidUTF8, reading.LoneSurrogate, reading.DuplicateField, reading.TooDeep, reading.TooManyFields,
 }
 

@@ -9,7 +9,8 @@ import (
 // labels of metrics. New reasons are added at the end.
 type Reason uint8
 
-// The reasons. Those up to NotObject concern the document, the others a configured field.
+// The reasons. Those up to NotObject, TooManyReadings and RegistryFraming concern the document, the others a configured
+// field.
 const (
 	Tombstone       Reason = iota + 1 // no value at all: a delete from another system; never deletes state here
 	Empty                             // a value of 0 bytes
@@ -34,6 +35,12 @@ const (
 	BadTime                           // a time that is not RFC 3339
 	ImplausibleTime                   // a time before Format.Min or outside the years 0 to 9999
 	FutureTime                        // a time too far after the record's timestamp
+	TooManyReadings                   // more readings than MaxReadings
+	OutOfRange                        // a value outside of its plausible range
+	NoValue                           // a number or text that stands for no value
+	BadNumber                         // a text that holds no number
+	NoMatch                           // a text that does not match its pattern
+	RegistryFraming                   // the five bytes of a schema registry before the document
 )
 
 var reasonNames = [...]string{
@@ -60,6 +67,12 @@ var reasonNames = [...]string{
 	BadTime:         "bad_time",
 	ImplausibleTime: "implausible_time",
 	FutureTime:      "future_time",
+	TooManyReadings: "too_many_readings",
+	OutOfRange:      "out_of_range",
+	NoValue:         "no_value",
+	BadNumber:       "bad_number",
+	NoMatch:         "no_match",
+	RegistryFraming: "registry_framing",
 }
 
 // String is the reason's fixed name.

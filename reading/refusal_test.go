@@ -13,6 +13,7 @@ var names = []string{
 	"tombstone", "empty", "byte_order_mark", "not_json", "syntax", "truncated", "trailing_data", "invalid_number", "not_finite",
 	"control_character", "invalid_utf8", "lone_surrogate", "duplicate_field", "too_deep", "too_many_fields", "not_object",
 	"missing_field", "null_field", "wrong_type", "empty_key", "bad_time", "implausible_time", "future_time",
+	"too_many_readings", "out_of_range", "no_value", "bad_number", "no_match", "registry_framing",
 }
 
 func TestReasonNamesAreFixed(t *testing.T) {
@@ -46,7 +47,7 @@ var documentRefusals = []refusal{
 	{reading.ByteOrderMark, "§\xef\xbb\xbf" + `{"device":"a","ts":1704067201000,"value":1}`, "", "byte order mark"},
 	{reading.NotJSON, "§\x1f\x8b\x08\x00\x00", "", "gzip"},
 	{reading.NotJSON, "§\x28\xb5\x2f\xfd\x24", "", "zstd"},
-	{reading.NotJSON, "§\x00\x00\x00\x00\x2a{}", "", "schema registry framing, schema id 42"},
+	{reading.RegistryFraming, "§\x00\x00\x00\x00\x2a{}", "", "schema registry framing, schema id 42"},
 	{reading.NotJSON, "§\xff\xfe{\x00}\x00", "", "UTF-16"},
 	{reading.NotJSON, "§{\x00}\x00", "", "UTF-16"},
 	{reading.NotJSON, "§\x00{\x00}", "", "UTF-16"},
@@ -134,9 +135,15 @@ var fieldRefusals = []refusal{
 		"1704067500124 ms (2024-01-01T00:05:00.124Z) is more than 5m0s after the record's timestamp 1704067200123 ms (2024-01-01T00:00:00.123Z)"},
 }
 
+// elsewhere are the reasons that this format cannot have; they have tables of their own.
+var elsewhere = []reading.Reason{reading.BadTime, reading.TooManyReadings, reading.OutOfRange, reading.NoValue, reading.BadNumber, reading.NoMatch}
+
 func TestRefusals(t *testing.T) {
 	r := newReader(t, formats()[0])
-	seen := map[reading.Reason]bool{reading.BadTime: true} // has a table of its own
+	seen := map[reading.Reason]bool{}
+	for _, reason := range elsewhere {
+		seen[reason] = true
+	}
 	for _, want := range slices.Concat(documentRefusals, fieldRefusals, limitRefusals()) {
 		want.check(t, r)
 		seen[want.reason] = true

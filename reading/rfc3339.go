@@ -1,5 +1,7 @@
 package reading
 
+import "strings"
+
 // parseRFC3339 reads a time of RFC 3339, section 5.6. The fault is "" when it is one, and else says what is wrong.
 func parseRFC3339(b []byte) (t instant, fault string) {
 	const shape = "0000-00-00T00:00:00"
@@ -11,29 +13,20 @@ func parseRFC3339(b []byte) (t instant, fault string) {
 			return t, fault
 		}
 	}
-	date, clock := b[:len("0000-00-00")], b[len("0000-00-00T"):len(shape)]
-	day, ok := dayNumber(int64(number4(date)), number2(date[5:]), number2(date[8:]))
-	if !ok {
-		return t, "is a day that the calendar does not have"
-	}
-	hour, minute, second := number2(clock), number2(clock[3:]), number2(clock[6:])
-	if hour > 23 || minute > 59 || second > 60 {
-		return t, "is a time of day beyond 23:59:59"
+	c, fault := makeCivil(int64(number4(b)), number2(b[5:]), number2(b[8:]), number2(b[11:]), number2(b[14:]), number2(b[17:]))
+	if fault != "" {
+		return t, fault
 	}
 	rest := b[len(shape):]
-	nanos, n, fault := fraction(rest)
-	if fault != "" {
+	var n int
+	if c.nanos, n, fault = fractionAfter(rest, "."); fault != "" {
 		return t, fault
 	}
 	offset, fault := zone(rest[n:])
 	if fault != "" {
 		return t, fault
 	}
-	seconds := ((day*24+int64(hour))*60+int64(minute)-offset)*60 + int64(second)
-	if second == 60 && seconds%(24*60*60) != 0 {
-		return t, "has second 60 elsewhere than at 23:59:60 UTC"
-	}
-	return instant{ms: seconds*millisPerSecond + nanos/nanosPerMilli, nanos: int32(nanos % nanosPerMilli)}, ""
+	return c.at(offset)
 }
 
 // shapeFault compares one byte with the shape of a time: a 0 stands for any digit.
@@ -51,9 +44,10 @@ func number2(b []byte) int { return int(b[0]-'0')*10 + int(b[1]-'0') }
 
 func number4(b []byte) int { return number2(b)*100 + number2(b[2:]) }
 
-// fraction reads the fraction of a second at the front of b, if there is one, as nanoseconds, and its length.
-func fraction(b []byte) (nanos int64, size int, fault string) {
-	if len(b) == 0 || b[0] != '.' {
+// fractionAfter reads the fraction of a second at the front of b, after one of marks, if there is one, as nanoseconds,
+// and its length.
+func fractionAfter(b []byte, marks string) (nanos int64, size int, fault string) {
+	if len(b) == 0 || strings.IndexByte(marks, b[0]) < 0 {
 		return 0, 0, ""
 	}
 	const most = 9

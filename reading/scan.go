@@ -7,12 +7,13 @@ const failed = -1
 // they start at and return the index behind what they scanned, or failed.
 type scanner struct {
 	data   []byte
-	fields []field // parallel to wanted
-	close  int     // index of the outermost object's closing brace
+	fields []field  // those of the document, then those of the present item
+	labels []string // parallel to fields: what refusals call them
+	close  int      // index of the document's last byte, or of the item's
 
-	wanted []wanted
-	last   int   // the configured field met last, failed for none
-	after  []int // at last + 1: the field that came next in the documents before, for those of one source are alike
+	of     tree // paths from the document
+	array  bool // the document may be an array
+	scalar bool // the document may be anything
 
 	nameSet
 	text []byte // decoded names and texts of this document
@@ -22,43 +23,75 @@ type scanner struct {
 
 	inside  int // the configured field being scanned, failed for none
 	refusal Refusal
+
+	itemSet
 }
 
 // document scans a whole record. After true the fields are filled in.
 func (s *scanner) document(data []byte) bool {
 	s.data = data
 	s.text = s.text[:0]
-	s.inside, s.last = failed, failed
+	s.inside = failed
 	s.forget(0)
-	for i := range s.fields {
-		s.fields[i].kind = kindAbsent
+	s.clear(0, len(s.fields))
+	for _, b := range s.of.branches {
+		b.last, b.kind = failed, kindAbsent
 	}
-	if len(data) == 0 || data[0] != '{' {
+	if s.each {
+		s.forgetItems()
+	}
+	if len(data) == 0 || data[0] != '{' || s.scalar {
 		return s.otherDocument()
 	}
-	p := s.object(0, 1)
+	p := s.object(0, 1, s.of.root)
 	if p == failed {
 		return false
 	}
+	s.of.root.kind = kindObject
 	s.close = p - 1
 	return s.ends(p)
 }
 
-// otherDocument scans a record that does not begin with an object's brace.
+// clear makes fields absent.
+func (s *scanner) clear(from, to int) {
+	for i := from; i < to; i++ {
+		s.fields[i].kind = kindAbsent
+	}
+}
+
+// otherDocument scans a record that does not begin with an object's brace, or that may be anything.
 func (s *scanner) otherDocument() bool {
 	if s.noDocument() {
 		return false
 	}
 	start := s.blank(0)
-	p, kind := s.value(start, 0, &s.skipped)
+	p, kind := s.rooted(start, 0, &s.of)
 	if p == failed || !s.ends(p) {
 		return false
 	}
 	s.close = p - 1
-	if kind != kindObject {
-		return s.fail(NotObject, start, "the document is "+kindNames[kind]+", want an object") != failed
+	if kind == kindObject || s.scalar || kind == kindArray && s.array {
+		return true
 	}
-	return true
+	want := "an object"
+	if s.array {
+		want = "an object or an array"
+	}
+	return s.fail(NotObject, start, "the document is "+kindNames[kind]+", want "+want) != failed
+}
+
+// rooted scans the value that the paths of a tree begin at.
+func (s *scanner) rooted(p, depth int, t *tree) (int, kind) {
+	if t.whole == failed {
+		end, kind := s.value(p, depth, t.root, &s.skipped)
+		t.root.kind, t.root.start = kind, p
+		return end, kind
+	}
+	s.inside = t.whole
+	f := &s.fields[t.whole]
+	end, kind := s.value(p, depth, nil, &f.num)
+	f.kind, f.escaped, f.start, f.end = kind, s.escaped, p, end
+	return end, kind
 }
 
 // ends tells whether only white space follows the document, which ends at p.
@@ -80,8 +113,9 @@ func (s *scanner) blank(p int) int {
 
 func isBlank(c byte) bool { return c == ' ' || c == '\n' || c == '\r' || c == '\t' }
 
-// value scans a value that lies in depth containers. When it is a number, that goes to num.
-func (s *scanner) value(p, depth int, num *number) (int, kind) {
+// value scans a value that lies in depth containers; b says what is wanted of it, nil for nothing. When it is a number,
+// that goes to num.
+func (s *scanner) value(p, depth int, b *branch, num *number) (int, kind) {
 	if p >= len(s.data) {
 		return s.truncated("a value"), kindAbsent
 	}
@@ -90,9 +124,12 @@ func (s *scanner) value(p, depth int, num *number) (int, kind) {
 		s.escaped = false
 		return s.quoted(p + 1), kindText
 	case '{':
-		return s.object(p, depth+1), kindObject
+		return s.object(p, depth+1, b), kindObject
 	case '[':
-		return s.array(p, depth+1), kindArray
+		if b != nil {
+			return s.elements(p, depth+1, b), kindArray
+		}
+		return s.skipArray(p, depth+1), kindArray
 	case 't':
 		return s.literal(p, "true"), kindBool
 	case 'f':
@@ -108,7 +145,7 @@ func (s *scanner) value(p, depth int, num *number) (int, kind) {
 }
 
 // object scans an object whose opening brace is at p and which is the depth-th container from outside.
-func (s *scanner) object(p, depth int) int {
+func (s *scanner) object(p, depth int, b *branch) int {
 	if depth > MaxDepth {
 		return s.tooDeep(p)
 	}
@@ -117,7 +154,7 @@ func (s *scanner) object(p, depth int) int {
 		return p + 1
 	}
 	for {
-		if p = s.member(p, depth, base); p == failed {
+		if p = s.member(p, depth, base, b); p == failed {
 			return failed
 		}
 		if p >= len(s.data) {
@@ -136,21 +173,21 @@ func (s *scanner) object(p, depth int) int {
 }
 
 // member scans a name, its colon, its value and the white space after it. Names of the same object begin at base.
-func (s *scanner) member(p, depth, base int) int {
-	if depth == 1 {
+func (s *scanner) member(p, depth, base int, b *branch) int {
+	i := failed
+	if b != nil {
 		s.inside = failed
 	}
 	if p >= len(s.data) || s.data[p] != '"' {
 		return s.unexpected(p, "a name in double quotes")
 	}
-	i := failed
-	if depth == 1 {
-		i = s.guessed(p + 1)
+	if b != nil {
+		i = s.guessed(b, p+1)
 	}
 	var q int
 	if i != failed {
-		q = p + len(s.wanted[i].name) + 2
-	} else if q, i = s.anyName(p, depth, base); q == failed {
+		q = p + len(b.wanted[i].name) + 2
+	} else if q, i = s.anyName(p, base, b); q == failed {
 		return failed
 	}
 	q = s.blank(q)
@@ -158,10 +195,13 @@ func (s *scanner) member(p, depth, base int) int {
 		return s.unexpected(q, "':'")
 	}
 	q = s.blank(q + 1)
-	if i == failed {
-		q, _ = s.value(q, depth, &s.skipped)
-	} else {
-		q = s.configured(q, i)
+	switch {
+	case i != failed:
+		q = s.configured(q, depth, b, i)
+	case b != nil && (b.items || b.star != nil):
+		q = s.spread(q, depth, b, s.nameSpan(&s.names[len(s.names)-1]))
+	default:
+		q, _ = s.value(q, depth, nil, &s.skipped)
 	}
 	if q == failed {
 		return failed
@@ -169,8 +209,9 @@ func (s *scanner) member(p, depth, base int) int {
 	return s.blank(q)
 }
 
-// array scans an array whose opening bracket is at p and which is the depth-th container from outside.
-func (s *scanner) array(p, depth int) int {
+// skipArray scans an array of which nothing is wanted; its opening bracket is at p and it is the depth-th container from
+// outside.
+func (s *scanner) skipArray(p, depth int) int {
 	if depth > MaxDepth {
 		return s.tooDeep(p)
 	}
@@ -178,7 +219,7 @@ func (s *scanner) array(p, depth int) int {
 		return p + 1
 	}
 	for {
-		end, _ := s.value(p, depth, &s.skipped)
+		end, _ := s.value(p, depth, nil, &s.skipped)
 		if end == failed {
 			return failed
 		}

@@ -22,32 +22,130 @@ var (
 	farPast   = instant{ms: earliest - 1}
 )
 
-// eventTime judges the time field, the i-th one, and puts it into the reading.
-func (r *Reader) eventTime(i int, recordTimestamp int64) bool {
-	s, f := &r.scan, &r.scan.fields[i]
+// eventTime judges the time and puts it into the reading.
+func (r *Reader) eventTime() bool {
+	p := r.program
+	s, i := &p.scan, p.time
+	if i == failed {
+		return r.recordTime()
+	}
+	f := &s.fields[i]
 	var t instant
-	if r.format.Unit == RFC3339 {
-		if f.kind != kindText {
-			return s.refuseKind(i, "a text as in RFC 3339")
-		}
-		var fault string
-		if t, fault = parseRFC3339(s.fieldText(f)); fault != "" {
-			return s.refuseField(BadTime, i, fault)
-		}
+	var ok bool
+	if f.kind == kindNumber && p.number != 0 {
+		t, ok = f.num.instant(s.data[f.start:f.end], p.number), true
 	} else {
-		if f.kind != kindNumber {
-			return s.refuseKind(i, "a number of "+unitWords[r.format.Unit])
-		}
-		t = f.num.instant(s.data[f.start:f.end], r.format.Unit)
+		t, ok = r.textTime(i)
+	}
+	if !ok || p.plus != failed && !r.plus(&t) {
+		return false
 	}
 	if t.ms < r.format.Min || t.ms > latest {
 		return s.refuseField(ImplausibleTime, i, r.implausible(f, t))
 	}
-	if bound, ok := r.bound(recordTimestamp); ok && (t.ms > bound || t.ms == bound && t.nanos > 0) {
-		return s.refuseField(FutureTime, i, r.future(f, t, recordTimestamp))
+	if bound, ok := r.bound(r.record.Timestamp); ok && (t.ms > bound || t.ms == bound && t.nanos > 0) {
+		return s.refuseField(FutureTime, i, r.future(f, t, r.record.Timestamp))
 	}
 	r.reading.Time, r.reading.Nanos = t.ms, t.nanos
 	return true
+}
+
+// recordTime makes the record's timestamp the event time.
+func (r *Reader) recordTime() bool {
+	ms := r.record.Timestamp
+	if !r.format.Timed(ms) || ms > latest {
+		s := &r.program.scan
+		s.refusal = Refusal{Reason: ImplausibleTime, Detail: fmt.Sprintf("the record's timestamp is %d ms, want one from %s on: it is the event time",
+			ms, clock(max(r.format.Min, 0)))}
+		return false
+	}
+	r.reading.Time, r.reading.Nanos = ms, 0
+	return true
+}
+
+// textTime is the instant of a time field that is not simply a number in its unit.
+func (r *Reader) textTime(i int) (t instant, ok bool) {
+	p := r.program
+	s, f := &p.scan, &p.scan.fields[i]
+	var text []byte
+	switch {
+	case f.kind == kindText && (p.text != 0 || r.format.Clock.Text):
+		text = s.fieldText(f)
+	case f.kind == kindNumber && p.text == Layout:
+		text = s.data[f.start:f.end]
+	default:
+		return t, s.refuseKind(i, r.timeWanted())
+	}
+	if p.take != nil {
+		if text = p.take.take(text); text == nil {
+			return t, s.refuseField(NoMatch, i, "does not match "+r.format.Clock.Take)
+		}
+	}
+	if r.format.Clock.Text && p.number != 0 {
+		if token := s.textToken(text, false); token != nil {
+			return exactInstant(token, p.number), true
+		}
+	}
+	fault := "is no number of " + unitWords[p.number]
+	switch p.text {
+	case RFC3339:
+		t, fault = parseRFC3339(text)
+	case ISO8601:
+		t, fault = parseISO8601(text, r.format.Clock.Zone)
+	case Layout:
+		t, fault = p.layout.parse(text, r.format.Clock.Zone)
+	}
+	if fault != "" {
+		return t, s.refuseField(BadTime, i, fault)
+	}
+	return t, true
+}
+
+// timeWanted says how a time is written.
+func (r *Reader) timeWanted() string {
+	text := map[Unit]string{RFC3339: "a text as in RFC 3339", ISO8601: "a text as in ISO 8601", Layout: "a time as " + r.format.Clock.Layout}[r.program.text]
+	if r.program.number == 0 {
+		return text
+	}
+	number := "a number of " + unitWords[r.program.number]
+	if text == "" {
+		return number
+	}
+	return number + " or " + text
+}
+
+// plus adds the second number of a time.
+func (r *Reader) plus(t *instant) bool {
+	s, i := &r.program.scan, r.program.plus
+	f := &s.fields[i]
+	var more instant
+	unit := r.format.Clock.PlusUnit
+	switch f.kind {
+	case kindAbsent, kindNull:
+		return true
+	case kindNumber:
+		more = f.num.instant(s.data[f.start:f.end], unit)
+	default:
+		return s.refuseKind(i, "a number of "+unitWords[unit])
+	}
+	*t = t.add(more)
+	return true
+}
+
+// add adds two instants as spans since 1970. What is too far away to be represented stays so.
+func (t instant) add(o instant) instant {
+	far := func(t instant) bool { return t.ms < earliest || t.ms > latest }
+	switch {
+	case far(t):
+		return t
+	case far(o):
+		return o
+	}
+	sum := instant{ms: t.ms + o.ms, nanos: t.nanos + o.nanos}
+	if sum.nanos >= nanosPerMilli {
+		sum.ms, sum.nanos = sum.ms+1, sum.nanos-nanosPerMilli
+	}
+	return sum
 }
 
 // bound is the latest event time that is not future, in ms; false when there is none.
@@ -139,9 +237,9 @@ func (r *Reader) implausible(f *field, t instant) string {
 	} else {
 		detail += " is before " + clock(r.format.Min)
 	}
-	if r.format.Unit != RFC3339 {
+	if f.kind == kindNumber && r.program.number != 0 {
 		for unit := Seconds; unit < RFC3339; unit++ {
-			t := f.num.instant(r.scan.data[f.start:f.end], unit)
+			t := f.num.instant(r.program.scan.data[f.start:f.end], unit)
 			if t.ms >= max(r.format.Min, DefaultMin) && t.ms < likelyEnd {
 				return fmt.Sprintf("%s; looks like %s (%s)", detail, unitWords[unit], clock(t.ms))
 			}
@@ -169,10 +267,10 @@ const longestTime = 40
 
 // shown is a time as it stands in the record and as a date where there is one.
 func (r *Reader) shown(f *field, t instant) string {
-	token := r.scan.data[f.start:f.end]
+	token := r.program.scan.data[f.start:f.end]
 	text := string(token[:min(len(token), longestTime)])
-	if r.format.Unit != RFC3339 {
-		text += " " + r.format.Unit.String()
+	if f.kind == kindNumber && r.program.number != 0 {
+		text += " " + r.program.number.String()
 	}
 	if t.ms < earliest || t.ms > latest {
 		return text

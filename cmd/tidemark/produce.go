@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -250,12 +251,27 @@ func (p *producing) report(e *env, failure error) error {
 // keyMaker makes record keys as the job wants them.
 type keyMaker struct {
 	reader      *reading.Reader
+	record      reading.Record
 	partitioner job.Partitioner
 }
 
 func newKeyMaker(input *config.Input) (*keyMaker, error) {
 	format := input.Format
-	format.Key = input.PartitionedBy
+	format.Key, format.Parts = input.PartitionedBy, nil
+	for i, part := range input.Format.Parts {
+		name := input.Format.Key[i]
+		switch {
+		case !slices.Contains(format.Key, name):
+		case part.From == reading.FromKey || part.From == reading.FromHeader:
+			return nil, fmt.Errorf("key field %s comes from the record's key or a header, and produce writes records that have neither: "+
+				"use the producer that the job is for", name)
+		}
+	}
+	if len(input.Format.Parts) > 0 {
+		for _, name := range format.Key {
+			format.Parts = append(format.Parts, input.Format.Parts[slices.Index(input.Format.Key, name)])
+		}
+	}
 	reader, err := reading.NewReader(format)
 	if err != nil {
 		return nil, err
@@ -267,11 +283,15 @@ func newKeyMaker(input *config.Input) (*keyMaker, error) {
 	return k, nil
 }
 
-// of returns the record key of a value, nil with the reason when it has none.
+// of returns the record key of a value, nil with the reason when it has none. Of several readings the first counts.
 func (k *keyMaker) of(value []byte) (key []byte, reason string) {
-	fields, refusal := k.reader.Keys(value)
-	if refusal != nil {
+	k.record.Value = value
+	fields, refusal := k.reader.Keys(&k.record)
+	switch {
+	case refusal != nil:
 		return nil, refusal.String()
+	case fields == nil:
+		return nil, "it holds no reading"
 	}
 	return job.AppendRecordKey(nil, fields...), ""
 }

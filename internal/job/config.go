@@ -90,32 +90,41 @@ func (c *Config) checkPartitioning() error {
 			faults = append(faults, fmt.Errorf("partitioned_by: %q is there twice", name))
 		}
 	}
+	if _, err := c.Format.Determined(c.recordKey()); err != nil && c.Partitioner != Unchecked {
+		faults = append(faults, fmt.Errorf("partitioned_by: %w", err))
+	}
 	if c.Partitioner > Unchecked {
 		faults = append(faults, fmt.Errorf("partitioner %d is unknown", c.Partitioner))
 	}
 	return errors.Join(faults...)
 }
 
-// partitionedBy are the indexes of the key fields that make the record key.
-func (c *Config) partitionedBy() []int {
-	names := c.PartitionedBy
-	if names == nil {
-		names = c.Format.Key
+// recordKey are the names of the key fields that make the record key.
+func (c *Config) recordKey() []string {
+	if c.PartitionedBy == nil {
+		return c.Format.RecordKey()
 	}
-	indexes := make([]int, len(names))
+	return c.PartitionedBy
+}
+
+// partitionedBy are the indexes of the key fields that make the record key; determined tells that they come from the
+// record key itself, so that there is nothing to be compared.
+func (c *Config) partitionedBy() (indexes []int, determined bool) {
+	names := c.recordKey()
+	indexes = make([]int, len(names))
 	for i, name := range names {
 		indexes[i] = slices.Index(c.Format.Key, name)
 	}
-	return indexes
+	determined, _ = c.Format.Determined(names)
+	return indexes, determined
 }
 
 // Definition is everything that gives the entries of the i-th aggregation their meaning, as one line of text: the
-// format of the entry, key fields, values and how their numbers are read, time field and unit, window, functions. What
+// format of the entry, how bytes become readings, window, functions. What
 // may change while entries live is not in it: topics, grace, guards, partitioning (R32).
 func (c *Config) Definition(i int) string {
 	a := &c.Aggregations[i]
-	return fmt.Sprintf("entry=%d key=%q values=%q numbers=float64 time=%q unit=%s window=%s functions=%s",
-		entryFormat, c.Format.Key, c.Format.Values, c.Format.Time, c.Format.Unit, a.Window, a.Functions)
+	return fmt.Sprintf("entry=%d %s window=%s functions=%s", entryFormat, c.Format.Meaning(), a.Window, a.Functions)
 }
 
 // Fingerprint is the hash of the i-th aggregation's Definition.

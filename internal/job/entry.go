@@ -38,6 +38,9 @@ type table struct {
 
 func newLayout(c *Config) layout {
 	l := layout{values: c.Format.Values}
+	if c.Format.Series {
+		l.values = l.values[:1] // a reading has one
+	}
 	for i := range c.Aggregations {
 		a := &c.Aggregations[i]
 		t := table{window: a.Window, functions: a.Functions, prefix: record.EntryPrefix(nil, a.Name)}

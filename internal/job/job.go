@@ -20,7 +20,12 @@ type Job struct {
 	routing   routing
 	misrouted misrouted
 	names     []task.Aggregation
-	maxKey    int // bytes of a changelog key
+	maxKey    int  // bytes of a changelog key
+	many      bool // a record may hold another number of readings than one
+
+	record  reading.Record
+	headers headers
+	apart   apart // of the present record, when it may hold many readings
 
 	// The working form of dirty entries, by slot: the aggregation, and an accumulator for each value field.
 	slots        []int32
@@ -51,8 +56,11 @@ func New(config Config, partition, partitions int32, limits Limits) (*Job, error
 		return nil, err
 	}
 	j := &Job{config: config, limits: limits, layout: newLayout(&config), reader: reader, names: config.aggregations()}
-	j.routing = routing{by: config.partitionedBy(), partitioner: config.Partitioner, partition: partition, partitions: partitions}
+	by, determined := config.partitionedBy()
+	j.routing = routing{by: by, determined: determined, partitioner: config.Partitioner, partition: partition, partitions: partitions}
 	j.maxKey = j.layout.maxKey(limits)
+	j.record.Headers, j.many = &j.headers, config.Format.Many()
+	j.apart.late = make([]lateReadings, len(j.layout.tables))
 	return j, j.checkLimits()
 }
 
@@ -75,37 +83,62 @@ func (j *Job) checkLimits() error {
 // Aggregations names the aggregations with their fingerprints.
 func (j *Job) Aggregations() []task.Aggregation { return j.names }
 
-// Process judges one record in the order of section 7, which makes I11 true:
+// Process judges the readings of one record, one after the other, in the order of section 7, which makes I11 true:
 //
-//  1. refusal and guard depend on the record's bytes, its timestamp and the configuration only;
+//  1. refusal, filter and guard depend on the record's bytes, its timestamp and the configuration only;
 //  2. stream time S := max(S, min(event time, record timestamp)); a record timestamp before time.min counts as none;
 //  3. per aggregation closed_end := max(closed_end, S - grace), and every window that ends there or before is due;
 //  4. the reading goes to each of its windows that is not due; where all are due it is late for the aggregation.
 //
-// A refused record moves nothing but its counters. The only error is a *MisroutedError, or state that cannot be read.
+// A record that cannot be split into readings counts as one, and so does one that holds none, which is filtered (I9). A
+// refused reading moves nothing but its counters. The only error is a *MisroutedError, or state that cannot be read.
 func (j *Job) Process(v *task.View, in *task.Input) error {
 	counters := v.Counters()
-	counters.In++
-	timed := j.config.Format.Timed(in.Timestamp)
-	if !timed {
+	if !j.config.Format.Timed(in.Timestamp) {
 		counters.Untimed++
 	}
-	read, refusal := j.reader.Read(in.Value, in.Timestamp)
+	j.headers.list = in.Headers
+	j.record.Value, j.record.Key, j.record.Timestamp = in.Value, in.Key, in.Timestamp
+	n, refusal := j.reader.Open(&j.record)
+	switch {
+	case refusal != nil:
+		counters.In++
+		j.refuse(v, in, faultOf(refusal))
+		return nil
+	case n == 0:
+		counters.In++
+		counters.Filtered++
+		return nil
+	case !j.many:
+		return j.judge(v, in, 0)
+	}
+	return j.judgeMany(v, in, n)
+}
+
+// judge judges the i-th reading of the open record.
+func (j *Job) judge(v *task.View, in *task.Input, i int) error {
+	counters := v.Counters()
+	counters.In++
+	read, refusal := j.reader.Reading(i)
 	if refusal != nil {
-		j.refuse(v, in, fault{Reason(refusal.Reason.String()), refusal.Pos, refusal.Field, refusal.Detail})
+		j.refuseReading(v, in, i, faultOf(refusal))
+		return nil
+	}
+	if read == nil {
+		counters.Filtered++
 		return nil
 	}
 	if reason := j.routing.judge(in, read); reason != "" {
-		j.refuse(v, in, fault{reason: reason, detail: j.routing.detail(reason, in)})
+		j.refuseReading(v, in, i, fault{reason: reason, detail: j.routing.detail(reason, in)})
 		return j.misrouted.note(int64(counters.In), reason, &j.routing, in)
 	}
 	if size := j.setFields(read.Key); size > j.maxKey {
-		j.refuse(v, in, j.tooLarge(size))
+		j.refuseReading(v, in, i, j.tooLarge(size))
 		return nil
 	}
 	counters.Accepted++
 	advance := read.Time
-	if timed && in.Timestamp < advance {
+	if j.config.Format.Timed(in.Timestamp) && in.Timestamp < advance {
 		counters.Ahead++
 		advance = in.Timestamp
 	}
@@ -166,7 +199,7 @@ func (j *Job) fold(v *task.View, in *task.Input, i int, read *reading.Reading) e
 		state.Folded++
 	case len(j.spans):
 		state.Late++
-		j.emitLate(v, in, i, j.spans[0].Start, j.spans[0].End)
+		j.late(v, in, i, read.Index)
 	default:
 		state.PartlyLate++
 	}

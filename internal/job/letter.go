@@ -44,6 +44,7 @@ const (
 	HeaderPartition = headerPrefix + "partition" // partition
 	HeaderOffset    = headerPrefix + "offset"    // and offset
 	HeaderAttempt   = headerPrefix + "attempt"   // how many times the record has come here, 1 for the first
+	HeaderIndex     = headerPrefix + "index"     // of a record that may hold several readings: which of them, as 0,3-5; long ones as a bitmap
 
 	HeaderReason   = headerPrefix + "reason"   // dead letters: one of Reasons
 	HeaderPosition = headerPrefix + "position" // byte of the value at which the fault is; 0 when it is the whole record's
@@ -177,9 +178,20 @@ const (
 	maxField  = 256
 )
 
-// refuse counts a record as dead-lettered and emits it with its untouched key and value.
+// faultOf is the fault of a refusal.
+func faultOf(r *reading.Refusal) fault {
+	return fault{Reason(r.Reason.String()), r.Pos, r.Field, r.Detail}
+}
+
+// refuse counts a record that is or would be one reading as dead-lettered and emits it.
 func (j *Job) refuse(v *task.View, in *task.Input, f fault) {
 	v.Counters().DeadLettered++
+	j.emitDead(v, in, f, nil)
+}
+
+// emitDead emits a dead letter, with the record's untouched key and value. which are the readings concerned where there
+// are several.
+func (j *Job) emitDead(v *task.View, in *task.Input, f fault, which []int32) {
 	l := newLetter(j.config.Input, j.routing.partition, in)
 	l.text(HeaderReason, string(f.reason))
 	l.number(HeaderPosition, int64(f.position))
@@ -187,6 +199,7 @@ func (j *Job) refuse(v *task.View, in *task.Input, f fault) {
 		l.text(HeaderField, string(cutText([]byte(f.field), maxField)))
 	}
 	l.text(HeaderDetail, string(cutText([]byte(f.detail), maxDetail)))
+	l.indexes(which)
 	l.fit(j.limits.DeadLetter)
 	v.Emit(task.SinkDead, 0, l.key, l.value, l.all())
 }
@@ -194,13 +207,14 @@ func (j *Job) refuse(v *task.View, in *task.Input, f fault) {
 // emitLate emits a record that came too late for every window of an aggregation; one that is in time for some of them is
 // only counted (I9, R18). start and end are of the first of them, so that a grace longer by more than the lateness had
 // been enough for all.
-func (j *Job) emitLate(v *task.View, in *task.Input, aggregation int, start, end int64) {
+func (j *Job) emitLate(v *task.View, in *task.Input, aggregation int, start, end int64, which []int32) {
 	l := newLetter(j.config.Input, j.routing.partition, in)
 	l.text(HeaderAggregation, j.config.Aggregations[aggregation].Name)
 	l.number(HeaderWindowStart, start)
 	l.number(HeaderWindowEnd, end)
 	l.number(HeaderStreamTime, v.StreamTime())
 	l.number(HeaderLateness, v.ClosedEnd(aggregation)-end)
+	l.indexes(which)
 	l.fit(j.limits.Late)
 	v.Emit(task.SinkLate, aggregation, l.key, l.value, l.all())
 }

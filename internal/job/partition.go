@@ -77,6 +77,7 @@ func AppendRecordKey(dst []byte, fields ...[]byte) []byte {
 // routing checks that records lie where all readings of their key lie (R3).
 type routing struct {
 	by          []int // indexes of the key fields that make the record key
+	determined  bool  // they were taken from it, so that it is right
 	partitioner Partitioner
 	partition   int32
 	partitions  int32
@@ -86,6 +87,9 @@ type routing struct {
 
 // judge returns why the record does not belong here, "" when it does.
 func (r *routing) judge(in *task.Input, read *reading.Reading) Reason {
+	if r.determined {
+		return r.place(in)
+	}
 	if len(r.by) == 1 {
 		r.want = append(r.want[:0], read.Key[r.by[0]]...)
 	} else {
@@ -98,6 +102,11 @@ func (r *routing) judge(in *task.Input, read *reading.Reading) Reason {
 	if !bytes.Equal(in.Key, r.want) {
 		return WrongKey
 	}
+	return r.place(in)
+}
+
+// place returns why the record is not where its key belongs, "" when it is.
+func (r *routing) place(in *task.Input) Reason {
 	if r.partitioner != Unchecked && r.partitioner.Partition(in.Key, r.partitions) != r.partition {
 		return WrongPartition
 	}

@@ -143,7 +143,9 @@ func NewDumper(c Config) (*Dumper, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
 	}
-	return &Dumper{layout: newLayout(&c), accumulators: make([]aggregate.Accumulator, len(c.Format.Values))}, nil
+	d := &Dumper{layout: newLayout(&c)}
+	d.accumulators = make([]aggregate.Accumulator, len(d.layout.values))
+	return d, nil
 }
 
 // Append appends the line of one entry, without a newline; exact adds the exact sums as "sum_exact":"M*2^e" and "squares_exact". The error
