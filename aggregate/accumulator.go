@@ -16,24 +16,13 @@ type Accumulator struct {
 	more     *more     // made when first needed; of no meaning while keeps is 0
 }
 
-// more is what few aggregations need: apart, so that the others do not carry it through the caches.
-type more struct {
-	squares     Squares
-	first, last mark // of no meaning while the count is 0
-}
-
 // Reset makes a the accumulator that has folded nothing and keeps what the functions f need; its memory stays.
 func (a *Accumulator) Reset(f Functions) {
 	a.count, a.min, a.max = 0, 0, 0
 	a.sum.Reset()
-	a.keeps = f & (Spreads | Ends)
-	if a.keeps == 0 {
-		return
+	if a.keeps = f &^ Plain &^ Range; a.keeps != 0 {
+		a.resetMore()
 	}
-	if a.more == nil {
-		a.more = new(more)
-	}
-	a.more.squares.Reset()
 }
 
 // Add folds the number v, which must be finite, of the reading that stands at at; that is not kept, and has no meaning
@@ -53,28 +42,6 @@ func (a *Accumulator) Add(v float64, at *At) {
 	a.count++
 }
 
-func (a *Accumulator) addMore(v float64, at *At) {
-	m := a.more
-	if a.keeps&Spreads != 0 {
-		m.squares.Add(v)
-	}
-	if a.keeps&Ends != 0 {
-		at.check()
-		one := mark{*at, math.Float64bits(v)}
-		m.widen(a.count, &one, &one)
-	}
-}
-
-// widen moves the ends, so far of count readings, to where the readings from first to last stand.
-func (m *more) widen(count int64, first, last *mark) {
-	if count == 0 || first.at.Compare(&m.first.at) < 0 {
-		m.first = *first
-	}
-	if count == 0 || last.at.Compare(&m.last.at) > 0 {
-		m.last = *last
-	}
-}
-
 // Merge folds everything that o has folded; o is not changed. Both must keep the same (see Reset).
 func (a *Accumulator) Merge(o *Accumulator) {
 	if o.count == 0 {
@@ -86,11 +53,8 @@ func (a *Accumulator) Merge(o *Accumulator) {
 		a.min, a.max = min(a.min, o.min), max(a.max, o.max)
 	}
 	a.sum.Merge(&o.sum)
-	if a.keeps&Spreads != 0 {
-		a.more.squares.Merge(&o.more.squares)
-	}
-	if a.keeps&Ends != 0 {
-		a.more.widen(a.count, &o.more.first, &o.more.last)
+	if a.keeps != 0 {
+		a.mergeMore(o)
 	}
 	a.count += o.count
 }
@@ -110,20 +74,13 @@ func (a *Accumulator) Min() float64 { return a.min }
 // Max is the largest number folded, -0 below 0. It has no meaning while Count is 0.
 func (a *Accumulator) Max() float64 { return a.max }
 
-// First is the number of the reading that stands first (see At), bit for bit. It has no meaning while Count is 0; a must
-// keep the ends (see Reset).
-func (a *Accumulator) First() float64 { return math.Float64frombits(a.more.first.bits) }
-
-// Last is the number of the reading that stands last; see First.
-func (a *Accumulator) Last() float64 { return math.Float64frombits(a.more.last.bits) }
-
 // Mean is the exact mean rounded once; see Sum.Mean. Count must be positive.
 func (a *Accumulator) Mean() (v float64, overflow bool) { return a.sum.Mean(a.count) }
 
 // AppendBinary appends what the functions f need of a, as canonical bytes: the count as the shortest uvarint, and when
 // it is not 0 the sum if f has one of FromSums (see encode.go), the sum of squares if f has one of Spreads, min and max if
-// f has them or range, eight bytes each, least significant first, then first and last if f has them (see at.go). a must
-// keep what f needs (see Reset).
+// f has them or range, eight bytes each, least significant first, then what only some functions need (see more.go). a
+// must keep what f needs (see Reset).
 func (a *Accumulator) AppendBinary(dst []byte, f Functions) []byte {
 	dst = binary.AppendUvarint(dst, uint64(a.count))
 	if a.count == 0 {
@@ -141,11 +98,8 @@ func (a *Accumulator) AppendBinary(dst []byte, f Functions) []byte {
 	if f&needMax != 0 {
 		dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(a.max))
 	}
-	if f&First != 0 {
-		dst = a.more.first.appendBinary(dst)
-	}
-	if f&Last != 0 {
-		dst = a.more.last.appendBinary(dst)
+	if f&^early != 0 {
+		return a.appendMore(dst, f)
 	}
 	return dst
 }
@@ -197,26 +151,8 @@ func (a *Accumulator) decode(b []byte, f Functions) (rest []byte, err error) {
 	if f&needMin != 0 && f&needMax != 0 && math.Float64bits(min(a.min, a.max)) != math.Float64bits(a.min) {
 		return nil, fmt.Errorf("min %v above max %v: %w", a.min, a.max, errRange)
 	}
-	if f&Ends != 0 {
-		return a.decodeEnds(b, f)
-	}
-	return b, nil
-}
-
-func (a *Accumulator) decodeEnds(b []byte, f Functions) (rest []byte, err error) {
-	m := a.more
-	if f&First != 0 {
-		if b, err = m.first.decode(b); err != nil {
-			return nil, fmt.Errorf("first: %w", err)
-		}
-	}
-	if f&Last != 0 {
-		if b, err = m.last.decode(b); err != nil {
-			return nil, fmt.Errorf("last: %w", err)
-		}
-	}
-	if f.Has(Ends) && m.first.at.Compare(&m.last.at) > 0 {
-		return nil, fmt.Errorf("first %+v behind last %+v: %w", m.first.at, m.last.at, errRange)
+	if f&^early != 0 {
+		return a.decodeMore(b, f)
 	}
 	return b, nil
 }

@@ -163,6 +163,8 @@ func FuzzDecodeBinary(f *testing.F) {
 		f.Add(accumulate(c.values).AppendBinary(nil, All), uint32(All))
 		f.Add(accumulate(c.values).AppendBinary(nil, Plain), uint32(Plain))
 	}
+	f.Add(foldAll(make33(), All).AppendBinary(nil, All), uint32(All))
+	f.Add([]byte("\xff\xff\xff\xff\xff\xff\xff\xff\x7f"), uint32(0)) // the largest count
 	for _, hexed := range refused {
 		b, _ := hex.DecodeString(hexed)
 		f.Add(b, uint32(Plain))
@@ -178,11 +180,18 @@ func FuzzDecodeBinary(f *testing.F) {
 		if again := a.AppendBinary(nil, fs); !bytes.Equal(again, used) {
 			t.Fatalf("%x decodes and encodes to %x", used, again)
 		}
-		a.Add(0.5, spot(0))
+		if a.Count() < math.MaxInt64 {
+			a.Add(0.5, spot(0))
+		}
 		a.Sum().Float64()
 		a.Mean()
 		if fs&Spreads != 0 {
 			a.Spread(StddevPop)
+		}
+		if fs&Trails != 0 {
+			a.Delta()
+			a.Rate()
+			a.TimeMean()
 		}
 		a.Sum().AppendExact(nil)
 	})

@@ -48,6 +48,8 @@ type mark struct {
 	bits uint64
 }
 
+func (m *mark) float() float64 { return math.Float64frombits(m.bits) }
+
 // The bytes of a mark: the time as a zigzag varint, nanos, offset and index as uvarints, then the number's eight bytes,
 // least significant first.
 
@@ -60,17 +62,46 @@ func (m *mark) appendBinary(dst []byte) []byte {
 }
 
 func (m *mark) decode(b []byte) (rest []byte, err error) {
-	var fields [4]uint64
-	for i := range fields {
-		if fields[i], b, err = takeUvarint(b); err != nil {
-			return nil, err
-		}
+	fields, b, err := takeFields(b)
+	if err != nil {
+		return nil, err
 	}
-	m.at.Time = int64(fields[0]>>1) ^ -int64(fields[0]&1)
-	if fields[1] >= nanosInMs || fields[2] > math.MaxInt64 || fields[3] > math.MaxInt32 {
+	if fields[2] > math.MaxInt64 {
 		return nil, errRange
 	}
-	m.at.Nanos, m.at.Offset, m.at.Index = int32(fields[1]), int64(fields[2]), int32(fields[3])
+	return m.take(b, zigzag(fields[0]), fields[1], int64(fields[2]), fields[3])
+}
+
+// decodeAfter reads a mark whose time and offset are written as differences to those of a mark before.
+func (m *mark) decodeAfter(b []byte, prev *At) (rest []byte, err error) {
+	fields, b, err := takeFields(b)
+	if err != nil {
+		return nil, err
+	}
+	if fields[0] >= 2<<timeBits {
+		return nil, errRange
+	}
+	return m.take(b, prev.Time+int64(fields[0]), fields[1], prev.Offset+zigzag(fields[2]), fields[3])
+}
+
+// takeFields takes the four numbers of a place.
+func takeFields(b []byte) (fields [4]uint64, rest []byte, err error) {
+	for i := range fields {
+		if fields[i], b, err = takeUvarint(b); err != nil {
+			return fields, nil, err
+		}
+	}
+	return fields, b, nil
+}
+
+func zigzag(v uint64) int64 { return int64(v>>1) ^ -int64(v&1) }
+
+// take sets the place of a mark and reads its number.
+func (m *mark) take(b []byte, time int64, nanos uint64, offset int64, index uint64) (rest []byte, err error) {
+	if nanos >= nanosInMs || index > math.MaxInt32 {
+		return nil, errRange
+	}
+	m.at = At{Time: time, Nanos: int32(nanos), Offset: offset, Index: int32(index)}
 	if !m.at.valid() {
 		return nil, errRange
 	}

@@ -23,6 +23,9 @@ const (
 	StddevPop
 	First
 	Last
+	Delta
+	Rate
+	TimeMean
 )
 
 // Sets of functions.
@@ -32,7 +35,9 @@ const (
 	Plain    = Count | Total | Min | Max | Mean            // what every Accumulator can tell without being asked before
 	Spreads  = Variance | Stddev | VariancePop | StddevPop // computed from the exact sums of numbers and squares
 	FromSums = Total | Mean | Spreads                      // what needs the exact sum
-	Ends     = First | Last                                // what needs where a reading stands
+	Ends     = First | Last
+	Rises    = Delta | Rate     // of a counter
+	Trails   = Rises | TimeMean // computed from one reading to the next
 )
 
 // What an encoding keeps beside the count, which is always kept, and the sums.
@@ -43,12 +48,10 @@ const (
 
 // words are the functions' names in the order of their bits.
 var words = [...]string{"count", "sum", "min", "max", "mean", "range", "variance", "stddev", "variance_pop", "stddev_pop",
-	"first", "last"}
+	"first", "last", "delta", "rate", "time_mean"}
 
 // laterWords are names that have a meaning already but no implementation. The quantiles p50 to p99 come on top.
-var laterWords = [...]string{
-	"delta", "rate", "time_mean", "distinct",
-}
+var laterWords = [...]string{"distinct"}
 
 // ErrNotYet is wrapped by the error of ParseFunction for a function that a later version will have.
 var ErrNotYet = errors.New("not yet in this version")
@@ -89,6 +92,9 @@ func (f Functions) MaxBytes() int {
 		if f&end != 0 {
 			size += maxAtBytes + numberBytes
 		}
+	}
+	if f&Trails != 0 {
+		size += maxTrailBytes
 	}
 	return size
 }

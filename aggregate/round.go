@@ -28,6 +28,39 @@ func (s *Sum) Mean(n int64) (v float64, overflow bool) {
 	return round(q.left(uint(128-q.bitLen())), inexact || r != 0)
 }
 
+// ratio is the exact s * times / by, rounded once to a double, half to even; overflow is as in Float64. by must be
+// positive.
+func (s *Sum) ratio(times, by uint64) (v float64, overflow bool) {
+	var m, product [wideLimbs + 1]uint64
+	n, unit, negative := s.limbs(&m)
+	natural(product[:n+1]).setProduct(m[:n], natural{times})
+	// Three limbs more make the quotient one of more bits than a double needs, whatever the divisor.
+	const extra = 3
+	var room [wideLimbs + 1 + extra]uint64
+	q := natural(room[:n+1+extra])
+	copy(q[extra:], product[:n+1])
+	inexact := q.divide(by) != 0
+	size := q.bitLen()
+	if size == 0 {
+		return 0, false
+	}
+	low := size - 128
+	inexact = inexact || q.trailingZeros() < low
+	return round(number{hi: q.word(low + 64), lo: q.word(low), unit: int32(low + unit - 64*extra), negative: negative}, inexact)
+}
+
+// limbs sets m, which is zero, to |s| and returns how many limbs it has, and the biased exponent of the lowest bit.
+func (s *Sum) limbs(m *[wideLimbs + 1]uint64) (n, unit int, negative bool) {
+	if s.unit != wideUnit {
+		own := s.number()
+		m[0], m[1] = own.lo, own.hi
+		return 2, int(own.unit), own.negative
+	}
+	mag, negative := s.wide.abs()
+	copy(m[:], mag[:])
+	return wideLimbs, minUnit, negative
+}
+
 // round rounds m, a magnitude whose highest bit is set or which is zero, to a double, half to even. inexact says that
 // the true value lies a little above m, by less than m's lowest bit.
 func round(m number, inexact bool) (v float64, overflow bool) {

@@ -56,19 +56,25 @@ func (s *Sum) Add(x float64) {
 
 // addSlow adds the double with bits b where the fast path cannot: zeros, subnormals, exponents out of reach.
 func (s *Sum) addSlow(b uint64) {
+	if n := parts(math.Float64frombits(b)); n.lo != 0 {
+		s.addNumber(n)
+	}
+}
+
+// parts is a double as a number. It panics when x is not finite.
+func parts(x float64) number {
+	b := math.Float64bits(x)
 	field := int32(b>>mantissaBits) & fieldMask
 	n := number{lo: b & (1<<mantissaBits - 1), unit: field, negative: b>>63 != 0}
 	switch field {
 	case fieldMask:
-		panic("aggregate: " + string(AppendFloat(nil, math.Float64frombits(b))) + " is not a finite number")
+		panic("aggregate: " + string(AppendFloat(nil, x)) + " is not a finite number")
 	case 0:
 		n.unit = minUnit
 	default:
 		n.lo |= 1 << mantissaBits
 	}
-	if n.lo != 0 {
-		s.addNumber(n)
-	}
+	return n
 }
 
 // Merge adds the sum o to s; o is not changed. It panics when the result could not come from fewer than 2^63 doubles.

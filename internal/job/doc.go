@@ -20,8 +20,9 @@
 //
 // Names stand in this order and only configured functions are there. Times are ms since the epoch, UTC. Numbers are the
 // shortest that read back as the same double. After the mean come "range", "variance", "stddev", "variance_pop" and
-// "stddev_pop", then "first" and "last". What is beyond the doubles is null, and "overflow":true follows the functions; the sample forms of a single
-// reading are null without it. With several values the functions of each stand in an object of its own under "values", by the name of its
+// "stddev_pop", then the others in the order of package aggregate. What is beyond the doubles is null, and "overflow":true follows the functions; the sample forms of a single
+// reading, and others that are not defined, are null without it; when that is because readings came too far out of order,
+// "unordered":true follows. With several values the functions of each stand in an object of its own under "values", by the name of its
 // field, and the count of readings stands before them as well. A dump line is the same without "final"; the exact dump
 // adds "sum_exact" and, with a variance or deviation, "squares_exact" after the functions.
 //

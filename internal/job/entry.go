@@ -31,6 +31,7 @@ type layout struct {
 type table struct {
 	window    window.Kind
 	functions aggregate.Functions
+	members   []member
 	prefix    []byte   // of changelog keys
 	head      []byte   // of results and dump lines, up to the key fields
 	values    [][]byte // JSON names of the value fields
@@ -43,7 +44,7 @@ func newLayout(c *Config) layout {
 	}
 	for i := range c.Aggregations {
 		a := &c.Aggregations[i]
-		t := table{window: a.Window, functions: a.Functions, prefix: record.EntryPrefix(nil, a.Name)}
+		t := table{window: a.Window, functions: a.Functions, members: membersOf(a.Functions), prefix: record.EntryPrefix(nil, a.Name)}
 		t.head = append(appendString([]byte(`{"agg":`), []byte(a.Name)), `,"key":`...)
 		for _, name := range l.values {
 			t.values = append(t.values, appendString(nil, []byte(name)))

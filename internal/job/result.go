@@ -57,65 +57,36 @@ func (t *table) appendNumbers(dst []byte, accumulators []aggregate.Accumulator, 
 	return append(dst, '}')
 }
 
-// spreads are the functions of aggregate.Spreads in their order.
-var spreads = [...]struct {
+// member is one function as it stands in a result.
+type member struct {
 	function aggregate.Functions
-	member   string
-}{{aggregate.Variance, `,"variance":`}, {aggregate.Stddev, `,"stddev":`}, {aggregate.VariancePop, `,"variance_pop":`},
-	{aggregate.StddevPop, `,"stddev_pop":`}}
+	head     string // the comma, the name and the colon
+}
+
+// membersOf are the members of a result in their order.
+func membersOf(functions aggregate.Functions) []member {
+	var list []member
+	for f := aggregate.Functions(1); f <= functions; f <<= 1 {
+		if functions.Has(f) {
+			list = append(list, member{f, `,"` + f.String() + `":`})
+		}
+	}
+	return list
+}
 
 // appendFunctions appends the functions of one value, each with a comma before it; there is at least one.
 func (t *table) appendFunctions(dst []byte, a *aggregate.Accumulator, exact bool) []byte {
 	f, beyond := t.functions, false
-	number := func(name string, v float64, null bool) {
-		dst = append(dst, name...)
-		if null {
-			dst = append(dst, "null"...)
-		} else {
-			dst = aggregate.AppendFloat(dst, v)
-		}
-	}
-	if f.Has(aggregate.Count) {
-		dst = strconv.AppendInt(append(dst, `,"count":`...), a.Count(), 10)
-	}
-	if f.Has(aggregate.Total) {
-		v, overflow := a.Sum().Float64()
+	for i := range t.members {
+		var overflow bool
+		dst, overflow = a.AppendResult(append(dst, t.members[i].head...), t.members[i].function)
 		beyond = beyond || overflow
-		number(`,"sum":`, v, overflow)
-	}
-	if f.Has(aggregate.Min) {
-		number(`,"min":`, a.Min(), false)
-	}
-	if f.Has(aggregate.Max) {
-		number(`,"max":`, a.Max(), false)
-	}
-	if f.Has(aggregate.Mean) {
-		v, overflow := a.Mean()
-		beyond = beyond || overflow
-		number(`,"mean":`, v, overflow)
-	}
-	if f.Has(aggregate.Range) {
-		v, overflow := a.Range()
-		beyond = beyond || overflow
-		number(`,"range":`, v, overflow)
-	}
-	if f&aggregate.Spreads != 0 {
-		for _, s := range spreads {
-			if f.Has(s.function) {
-				v, overflow, defined := a.Spread(s.function)
-				beyond = beyond || overflow
-				number(s.member, v, overflow || !defined)
-			}
-		}
-	}
-	if f.Has(aggregate.First) {
-		number(`,"first":`, a.First(), false)
-	}
-	if f.Has(aggregate.Last) {
-		number(`,"last":`, a.Last(), false)
 	}
 	if beyond {
 		dst = append(dst, `,"overflow":true`...)
+	}
+	if f&aggregate.Trails != 0 && a.Unordered() {
+		dst = append(dst, `,"unordered":true`...)
 	}
 	if exact && f&aggregate.FromSums != 0 {
 		dst = append(a.Sum().AppendExact(append(dst, `,"sum_exact":"`...)), '"')

@@ -181,7 +181,7 @@ func (c *comparison) difference(w *oracle.Window, l *Line, n int) string {
 	if l.End != w.End {
 		return fmt.Sprintf("end %d\x00end %d", w.End, l.End)
 	}
-	beyond := false
+	beyond, unordered := false, false
 	for i, value := range c.want.Config.Values {
 		stats := w.Stats(i, n)
 		for _, function := range c.functions(w.Aggregation) {
@@ -199,10 +199,14 @@ func (c *comparison) difference(w *oracle.Window, l *Line, n int) string {
 			}
 			x, _ := stats.Function(function)
 			beyond = beyond || math.IsInf(x, 0)
+			unordered = unordered || slices.Contains([]string{"delta", "rate", "time_mean"}, function) && stats.Unordered()
 		}
 	}
 	if beyond != l.Overflow {
 		return fmt.Sprintf("overflow %v\x00overflow %v", beyond, l.Overflow)
+	}
+	if unordered != l.Unordered {
+		return fmt.Sprintf("unordered %v\x00unordered %v", unordered, l.Unordered)
 	}
 	return ""
 }

@@ -19,6 +19,7 @@ type Line struct {
 	Start, End  int64 // ms
 	Final       bool  // results only
 	Overflow    bool  // a number is null because it is beyond the doubles
+	Unordered   bool  // a number is null because readings came too far out of order
 	Numbers     map[string]Number
 	Place       string // where it was read, for messages
 }
@@ -58,6 +59,7 @@ func ParseLine(text []byte, place string) (Line, error) {
 		case bool:
 			l.Final = l.Final || name == "final" && x
 			l.Overflow = l.Overflow || (name == "overflow" || strings.HasSuffix(name, ".overflow")) && x
+			l.Unordered = l.Unordered || (name == "unordered" || strings.HasSuffix(name, ".unordered")) && x
 		}
 	}
 	return l, nil

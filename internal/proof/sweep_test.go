@@ -87,7 +87,7 @@ func sweepJob() job.Config {
 	format.Key, format.Values, format.Time, format.Unit = []string{"device"}, []string{"value"}, "ts", reading.Milliseconds
 	return job.Config{Input: sweepIn, Format: format, Partitioner: job.Unchecked, Aggregations: []job.Aggregation{
 		{Name: "short", Window: window.Tumbling{Size: 10_000}, Functions: aggregate.Plain},
-		{Name: "long", Window: window.Tumbling{Size: 60_000}, Grace: 20_000, Functions: aggregate.Plain},
+		{Name: "long", Window: window.Tumbling{Size: 60_000}, Grace: 20_000, Functions: aggregate.All},
 	}}
 }
 
@@ -95,10 +95,9 @@ func sweepOracle() *oracle.Config {
 	c := oracle.Defaults()
 	c.Key, c.Values, c.Time = []string{"device"}, []string{"value"}, oracle.TimeField{Name: "ts", Unit: "ms"}
 	c.Partitioner, c.Partitions = "unchecked", 1
-	all := []string{"count", "sum", "min", "max", "mean"}
 	c.Aggregations = []oracle.Aggregation{
-		{Name: "short", Size: 10_000, Functions: all},
-		{Name: "long", Size: 60_000, Grace: 20_000, Functions: all},
+		{Name: "short", Size: 10_000, Functions: aggregate.Plain.Names()},
+		{Name: "long", Size: 60_000, Grace: 20_000, Functions: aggregate.All.Names()},
 	}
 	return &c
 }

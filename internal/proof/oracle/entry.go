@@ -11,7 +11,7 @@ import (
 // readings have equal bytes whatever happened in between (I11). Format 1, as internal/job and aggregate document it: the
 // byte 1, then for each value field the count as an unsigned varint, the exact sum when a function of sums is wanted,
 // the exact sum of squares when a spread is, min and max as eight bytes each, least significant first, when they or range
-// are, and where the first and the last reading stand, with their numbers.
+// are, the first and the last reading with where they stand, and what appendTrail says.
 func (w *Window) EntryValue(n int, values int, functions []string) []byte {
 	b := []byte{1}
 	has := func(names ...string) bool {
@@ -33,10 +33,13 @@ func (w *Window) EntryValue(n int, values int, functions []string) []byte {
 			b = binary.LittleEndian.AppendUint64(b, math.Float64bits(s.Max))
 		}
 		if has("first") {
-			b = s.first.append(b)
+			b = s.ordered[0].append(b)
 		}
 		if has("last") {
-			b = s.last.append(b)
+			b = s.ordered[len(s.ordered)-1].append(b)
+		}
+		if has("delta", "rate", "time_mean") {
+			b = s.appendTrail(b, has("delta", "rate"), has("time_mean"))
 		}
 	}
 	return b

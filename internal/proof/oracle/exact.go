@@ -27,7 +27,8 @@ type Stats struct {
 	sum      *big.Int
 	squares  *big.Int // times 2^2148
 
-	first, last sample // of no meaning while Count is 0, and only of a window
+	ordered []sample // of a window, in the order of their places
+	lost    bool     // what is computed from one reading to the next is not known
 }
 
 // statsOf computes the statistics of values.
@@ -113,9 +114,15 @@ func (s Stats) Function(name string) (x float64, ok bool) {
 	case "stddev_pop":
 		return root(s.variance(s.Count)), true
 	case "first":
-		return s.first.x, true
+		return s.ordered[0].x, true
 	case "last":
-		return s.last.x, true
+		return s.ordered[len(s.ordered)-1].x, true
+	case "delta":
+		return rounded(s.delta()), true
+	case "rate":
+		return rounded(s.perSecond(s.delta())), true
+	case "time_mean":
+		return rounded(s.perSecond(s.area())), true
 	}
 	return 0, false
 }

@@ -53,6 +53,7 @@ type Folded struct {
 	Offset int64
 	Index  int64 // in the record
 	Values []float64
+	Stray  bool // it belongs between readings of which not all is kept any more; see trail
 }
 
 // Stats are the statistics of one value field over the first n readings of the window, in the order of the input.
@@ -62,7 +63,7 @@ func (w *Window) Stats(value, n int) Stats {
 		xs[i] = w.Readings[i].Values[value]
 	}
 	s := statsOf(xs)
-	s.ends(w.Readings[:n], value)
+	s.places(w.Readings[:n], value)
 	return s
 }
 
@@ -190,7 +191,9 @@ func (m *model) put(a *Aggregation, start int64, r Record, reading Reading) {
 		w = &Window{Aggregation: a.Name, Key: reading.Key, Start: start, End: start + a.Size}
 		m.windows[id] = w
 	}
-	w.Readings = append(w.Readings, Folded{Time: reading.Time, Nanos: reading.Nanos, Offset: r.Offset, Values: reading.Values})
+	one := Folded{Time: reading.Time, Nanos: reading.Nanos, Offset: r.Offset, Values: reading.Values}
+	one.Stray = strays(w.Readings, &one)
+	w.Readings = append(w.Readings, one)
 }
 
 // finish says which windows are due. As closed ends never fall and a due window takes no reading, it does not matter

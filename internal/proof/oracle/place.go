@@ -3,6 +3,7 @@ package oracle
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 )
 
 // sample is one number with the reading it is of.
@@ -22,16 +23,20 @@ func (f *Folded) before(g *Folded) bool {
 	return false
 }
 
-// ends finds the first and the last reading.
-func (s *Stats) ends(readings []Folded, value int) {
+// places puts the readings in order.
+func (s *Stats) places(readings []Folded, value int) {
 	for i := range readings {
-		one := sample{&readings[i], readings[i].Values[value]}
-		if i == 0 || one.reading.before(s.first.reading) {
-			s.first = one
+		s.ordered = append(s.ordered, sample{&readings[i], readings[i].Values[value]})
+		s.lost = s.lost || readings[i].Stray
+	}
+	slices.SortFunc(s.ordered, func(a, b sample) int {
+		if a.reading.before(b.reading) {
+			return -1
 		}
-		if i == 0 || s.last.reading.before(one.reading) {
-			s.last = one
-		}
+		return 1
+	})
+	if n := len(s.ordered); n > 0 {
+		s.lost = s.lost || nanosBetween(s.ordered[0], s.ordered[n-1]).Cmp(longest) >= 0
 	}
 }
 
@@ -42,5 +47,9 @@ func (s sample) append(b []byte) []byte {
 	for _, n := range []int64{s.reading.Nanos, s.reading.Offset, s.reading.Index} {
 		b = binary.AppendUvarint(b, uint64(n))
 	}
+	return s.appendNumber(b)
+}
+
+func (s sample) appendNumber(b []byte) []byte {
 	return binary.LittleEndian.AppendUint64(b, math.Float64bits(s.x))
 }
