@@ -1,6 +1,7 @@
 package recovery
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -328,7 +329,7 @@ func (w *world) replace(path string, b []byte) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	if _, err := f.Write(b); err != nil {
+	if _, err := f.Write(bytes.Clone(b)); err != nil { // the memory file system changes what it is given under the race detector
 		w.t.Fatal(err)
 	}
 	if err := errors.Join(f.Sync(), f.Close()); err != nil {
