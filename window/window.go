@@ -1,8 +1,9 @@
 // Package window turns event times into windows, and the durations of a configuration into milliseconds.
 //
 // Times are int64 milliseconds since the Unix epoch, UTC, and so are the bounds of windows: neither the time zone of the
-// machine nor its clock plays a part (I11). Windows are aligned to the epoch plus an offset, so that every instance and
-// every restart cuts time at the same places.
+// machine nor its clock plays a part (I11). Windows are aligned to the epoch plus an offset, or to the calendar of a zone
+// whose rules this package carries, so that every instance and every restart cuts time at the same places. Sessions
+// alone depend on the readings.
 //
 // The package is pure; its values may be used by many goroutines.
 package window
@@ -20,14 +21,14 @@ type Span struct {
 // Contains tells whether t lies in the window.
 func (s Span) Contains(t int64) bool { return s.Start <= t && t < s.End }
 
-// Kind is a way to cut time into windows: a Tumbling or a Hopping.
+// Kind is a way to cut time into windows: a Tumbling, a Hopping, a Session or a Calendar.
 type Kind interface {
 	// Check tells what is wrong with the sizes, nil when nothing is. The other methods demand a kind without faults.
 	Check() error
 	// Assign appends the windows that hold t, earliest start first. A window whose bounds are not both int64 is left
 	// out (W11). It allocates only to grow dst.
 	Assign(dst []Span, t int64) []Span
-	// At returns the window that starts at start; ok is false when none does.
+	// At returns the window that starts at start; ok is false when none does, or when a start does not tell.
 	At(start int64) (s Span, ok bool)
 	// String tells the windows apart in the definition of an aggregation, whose hash is kept with the state: two kinds
 	// have the same text exactly when they have the same windows, and the text of a kind never changes.
