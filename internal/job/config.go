@@ -20,7 +20,8 @@ type Config struct {
 	Format        reading.Format // key, values, time and its guards
 	PartitionedBy []string       // the key fields that make the record key, in order; nil stands for all of them (R3)
 	Partitioner   Partitioner
-	Aggregations  []Aggregation
+	Aggregations  []Aggregation  // none of a Relay
+	Part          Part
 }
 
 // Aggregation is one table of windows.
@@ -42,8 +43,8 @@ type Limits struct {
 // Check returns all faults of the configuration, joined, or nil.
 func (c *Config) Check() error {
 	faults := []error{c.Format.Check(), c.checkPartitioning()}
-	if len(c.Aggregations) == 0 {
-		faults = append(faults, errors.New("aggregations: none"))
+	if (len(c.Aggregations) == 0) != (c.Part == Relay) {
+		faults = append(faults, fmt.Errorf("aggregations: %d", len(c.Aggregations)))
 	}
 	for i := range c.Aggregations {
 		a := &c.Aggregations[i]
@@ -90,7 +91,7 @@ func (c *Config) checkPartitioning() error {
 			faults = append(faults, fmt.Errorf("partitioned_by: %q is there twice", name))
 		}
 	}
-	if _, err := c.Format.Determined(c.recordKey()); err != nil && c.Partitioner != Unchecked {
+	if _, err := c.Format.Determined(c.recordKey()); err != nil && c.Partitioner != Unchecked && c.Part == Whole {
 		faults = append(faults, fmt.Errorf("partitioned_by: %w", err))
 	}
 	if c.Partitioner > Unchecked {
@@ -110,6 +111,13 @@ func (c *Config) recordKey() []string {
 // partitionedBy are the indexes of the key fields that make the record key; determined tells that they come from the
 // record key itself, so that there is nothing to be compared.
 func (c *Config) partitionedBy() (indexes []int, determined bool) {
+	if c.Part == Relayed {
+		indexes = make([]int, len(relayedFormat(&c.Format).Key))
+		for i := range indexes {
+			indexes[i] = i
+		}
+		return indexes, false
+	}
 	names := c.recordKey()
 	indexes = make([]int, len(names))
 	for i, name := range names {

@@ -147,6 +147,9 @@ const (
 
 // maxKey is the largest changelog key whose entry and result are sure to fit their topics.
 func (l *layout) maxKey(limits Limits) int {
+	if len(l.tables) == 0 { // a relay, which looks at what it hands on as a whole
+		return record.MaxKeyBytes
+	}
 	names := 0
 	for _, name := range l.tables[0].values {
 		names += len(name)

@@ -51,7 +51,11 @@ func New(config Config, partition, partitions int32, limits Limits) (*Job, error
 	if partition < 0 || partition >= partitions {
 		return nil, fmt.Errorf("partition %d of %d partitions", partition, partitions)
 	}
-	reader, err := reading.NewReader(config.Format)
+	format := config.Format
+	if config.Part == Relayed {
+		format = relayedFormat(&config.Format)
+	}
+	reader, err := reading.NewReader(format)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +63,7 @@ func New(config Config, partition, partitions int32, limits Limits) (*Job, error
 	by, determined := config.partitionedBy()
 	j.routing = routing{by: by, determined: determined, partitioner: config.Partitioner, partition: partition, partitions: partitions}
 	j.maxKey = j.layout.maxKey(limits)
-	j.record.Headers, j.many = &j.headers, config.Format.Many()
+	j.record.Headers, j.many = &j.headers, format.Many()
 	j.apart.late = make([]lateReadings, len(j.layout.tables))
 	return j, j.checkLimits()
 }
@@ -94,11 +98,14 @@ func (j *Job) Aggregations() []task.Aggregation { return j.names }
 // refused reading moves nothing but its counters. The only error is a *MisroutedError, or state that cannot be read.
 func (j *Job) Process(v *task.View, in *task.Input) error {
 	counters := v.Counters()
-	if !j.config.Format.Timed(in.Timestamp) {
-		counters.Untimed++
-	}
 	j.headers.list = in.Headers
 	j.record.Value, j.record.Key, j.record.Timestamp = in.Value, in.Key, in.Timestamp
+	if j.config.Part == Relayed {
+		j.record.Timestamp = relayedTimestamp(in.Value)
+	}
+	if !j.config.Format.Timed(j.record.Timestamp) {
+		counters.Untimed++
+	}
 	n, refusal := j.reader.Open(&j.record)
 	switch {
 	case refusal != nil:
@@ -128,6 +135,10 @@ func (j *Job) judge(v *task.View, in *task.Input, i int) error {
 		counters.Filtered++
 		return nil
 	}
+	if j.config.Part == Relay {
+		j.relay(v, in, i, read)
+		return nil
+	}
 	if reason := j.routing.judge(in, read); reason != "" {
 		j.refuseReading(v, in, i, fault{reason: reason, detail: j.routing.detail(reason, in)})
 		return j.misrouted.note(int64(counters.In), reason, &j.routing, in)
@@ -138,9 +149,9 @@ func (j *Job) judge(v *task.View, in *task.Input, i int) error {
 	}
 	counters.Accepted++
 	advance := read.Time
-	if j.config.Format.Timed(in.Timestamp) && in.Timestamp < advance {
+	if at := j.record.Timestamp; j.config.Format.Timed(at) && at < advance {
 		counters.Ahead++
-		advance = in.Timestamp
+		advance = at
 	}
 	v.AdvanceStreamTime(advance, in.Key, in.Offset)
 	j.at = aggregate.At{Time: read.Time, Nanos: read.Nanos, Offset: in.Offset, Index: read.Index}
