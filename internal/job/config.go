@@ -20,7 +20,7 @@ type Config struct {
 	Format        reading.Format // key, values, time and its guards
 	PartitionedBy []string       // the key fields that make the record key, in order; nil stands for all of them (R3)
 	Partitioner   Partitioner
-	Aggregations  []Aggregation  // none of a Relay
+	Aggregations  []Aggregation // none of a Relay
 	Part          Part
 }
 
