@@ -36,9 +36,6 @@ func (c *checker) checkPlain() error {
 		c.add("%d parts of %d key fields and %d numbers of %d values", len(c.Parts), len(c.Key), len(c.Numbers), len(c.Values))
 		return errors.Join(c.faults...)
 	}
-	if n := len(c.Key) + 1 + len(c.Values); n > MaxFields {
-		c.add("%d fields, at most %d are possible", n, MaxFields)
-	}
 	c.names("key", c.Key)
 	c.names("values", c.Values)
 	c.checkClock()

@@ -275,6 +275,14 @@ func (c *checker) layOut(p *program) {
 		}
 	}
 	s.fields = make([]field, n)
+	if n > MaxFields {
+		c.add("%d fields, at most %d are possible", n, MaxFields)
+	}
+	if len(c.Columns) > 0 {
+		c.checkColumns(s, p.late, order)
+		p.reorder(order)
+		return
+	}
 	for i := range p.late {
 		t := &s.of
 		if !p.late[i].path.document {

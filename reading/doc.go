@@ -30,8 +30,8 @@
 // # Readings
 //
 // A record is one reading, or with [Format.Each] one for each member of an object or array, the items. Paths then begin
-// at the item, and those that begin with $. at the document. Members that another path leads to by their name are no
-// items. With [Format.Series] each value is a reading of its own. Readings are judged one by one: one that is refused
+// at the item, and those that begin with $. at the document. Members of an object that another path leads to by their
+// name are no items; elements of an array always are. With [Format.Series] each value is a reading of its own. Readings are judged one by one: one that is refused
 // does not touch the others, but a fault of the grammar, wherever it is, refuses the record.
 //
 // # Time

@@ -24,7 +24,8 @@ var kindNames = [...]string{"absent", "null", "a boolean", "a number", "a text",
 type field struct {
 	kind       kind
 	escaped    bool // a text with escapes
-	start, end int  // of the token, quotes included
+	form       form
+	start, end int // of the token, quotes included
 	num        number
 }
 

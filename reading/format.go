@@ -86,6 +86,8 @@ type Format struct {
 	Numbers     []Number // how the values are found, parallel to Values; nil: as numbers at the paths that their names are
 	Clock       Clock    // what is to be known of times beside the unit
 	Each        string   // path of the array or object whose members are items, each a reading; "" when the document is the only one
+	Columns     []string // a record is a row of these columns, and paths are their names; nil for JSON
+	Separator   byte     // of the cells of a row
 	Series      bool     // each value is a reading of its own, whose last key field is the value's name
 	Where       string   // condition: readings for which it does not hold are filtered; "" for none
 	SkipMissing bool     // a reading that lacks a value is filtered, not refused

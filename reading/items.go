@@ -46,14 +46,11 @@ func (s *scanner) forgetItems() {
 func (s *scanner) spread(p, depth int, b *branch, name span) int {
 	s.path[s.level] = name
 	if b.items {
-		if len(s.items) >= s.maxItems {
-			return s.fail(TooManyReadings, p, "more than "+strconv.Itoa(MaxReadings)+" readings in one record")
-		}
-		n := len(s.items)
-		s.items = append(s.items, item{start: p, names: s.path})
 		end, _ := s.value(p, depth, nil, &s.skipped)
-		s.items[n].end = end
-		return end
+		if end == failed {
+			return failed
+		}
+		return s.note(p, end, name)
 	}
 	star := b.star
 	for _, below := range star.subtree {
@@ -64,6 +61,16 @@ func (s *scanner) spread(p, depth int, b *branch, name span) int {
 	s.level--
 	star.kind, star.start = kind, p
 	s.judgeGate(star.gate, end-1)
+	return end
+}
+
+// note takes down an item, called name.
+func (s *scanner) note(p, end int, name span) int {
+	if len(s.items) >= s.maxItems {
+		return s.fail(TooManyReadings, p, "more than "+strconv.Itoa(MaxReadings)+" readings in one record")
+	}
+	s.path[s.level] = name
+	s.items = append(s.items, item{start: p, end: end, names: s.path})
 	return end
 }
 
@@ -110,9 +117,14 @@ func (s *scanner) elements(p, depth int, b *branch) int {
 // element scans the n-th element of an array.
 func (s *scanner) element(p, depth int, b *branch, n int) int {
 	for i := range b.wanted {
-		if b.wanted[i].element == n {
-			return s.configured(p, depth, b, i)
+		if b.wanted[i].element != n {
+			continue
 		}
+		end := s.configured(p, depth, b, i)
+		if !b.items || end == failed {
+			return end
+		}
+		return s.note(p, end, span{start: n, end: -1}) // a field lies in it; it is a reading all the same
 	}
 	if b.items || b.star != nil {
 		return s.spread(p, depth, b, span{start: n, end: -1})

@@ -32,7 +32,7 @@ func (s *scanner) key(i int) ([]byte, bool) {
 		return s.data[f.start:f.end], true
 	case f.kind != kindText:
 		return nil, s.refuseKind(i, "a text or a number")
-	case f.end-f.start == len(`""`):
+	case f.end-f.start == len(`""`) && f.form != formBare:
 		return nil, s.refuseField(EmptyKey, i, "is empty; a key field names a device")
 	}
 	return s.fieldText(f), true
@@ -93,8 +93,13 @@ func shownText(text []byte) string {
 
 // fieldText returns the decoded text of a field that holds one.
 func (s *scanner) fieldText(f *field) []byte {
-	if f.escaped {
+	switch {
+	case f.escaped:
 		return s.decode(f.start+1, f.end-1)
+	case f.form == formBare:
+		return s.data[f.start:f.end]
+	case f.form == formQuoted:
+		return s.cellText(f)
 	}
 	return s.data[f.start+1 : f.end-1]
 }

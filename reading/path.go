@@ -174,6 +174,9 @@ func (t *tree) lead(p *path, label string) error {
 	for i, name := range p.names {
 		var below *branch
 		if p.stars[i] {
+			if slices.ContainsFunc(b.wanted, func(w wanted) bool { return w.element != failed }) {
+				return fmt.Errorf("%q stands for an element that another path leads to", label)
+			}
 			below = t.branch(label)
 			below.gate, b.star, gate = below, below, below
 		} else {

@@ -101,6 +101,7 @@ func (f *Format) Meaning() string {
 	more("text", k.Text, true)
 	more("plus", k.Plus != "", fmt.Sprintf("%q %s", k.Plus, k.PlusUnit))
 	more("each", f.Each != "", fmt.Sprintf("%q", f.Each))
+	more("columns", len(f.Columns) > 0, fmt.Sprintf("%q %q", f.Columns, f.Separator))
 	more("series", f.Series, true)
 	more("where", f.Where != "", fmt.Sprintf("%q", f.Where))
 	more("skip_missing", f.SkipMissing, true)

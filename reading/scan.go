@@ -25,10 +25,14 @@ type scanner struct {
 	refusal Refusal
 
 	itemSet
+	rowSet
 }
 
 // document scans a whole record. After true the fields are filled in.
 func (s *scanner) document(data []byte) bool {
+	if s.columns != nil {
+		return s.row(data)
+	}
 	s.data = data
 	s.text = s.text[:0]
 	s.inside = failed

@@ -277,14 +277,6 @@ var maxAhead = spec[time.Duration]{kind: kindUnits, want: window.Graces.String()
 	return time.Duration(ms) * time.Millisecond, w
 }}
 
-var unit = spec[reading.Unit]{kind: kindText, want: "s, ms, us, ns or rfc3339", parse: func(text string) (reading.Unit, *wrong) {
-	u, err := reading.ParseUnit(text)
-	if err != nil {
-		return 0, wrongf("%v", err)
-	}
-	return u, nil
-}}
-
 var function = spec[aggregate.Functions]{kind: kindText, want: oneOf(aggregate.All.Names()), parse: func(text string) (aggregate.Functions, *wrong) {
 	f, err := aggregate.ParseFunction(text)
 	if err == nil {

@@ -2,96 +2,11 @@ package config
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/tidemark-streams/tidemark/aggregate"
-	"github.com/tidemark-streams/tidemark/reading"
 	"github.com/tidemark-streams/tidemark/window"
 )
-
-func (d *decoder) input(root *section, topics *topics) (in Input) {
-	s := root.section("input", "{topic: TOPIC, key: [FIELD], values: [FIELD], time: {field: FIELD}}")
-	before := len(d.faults)
-	in.Topic = topics.need(s, "topic", roleInput)
-	get(s, "format", "json", word([]string{"json"}, "csv", "json-sr", "influx"))
-	in.Format.Key, _ = list(s, "key", fieldNames, "name the fields that tell devices apart, as  key: [device]", anyText)
-	in.PartitionedBy = s.partitionedBy(in.Format.Key)
-	var at place
-	in.Partitioner, at = get(s, "partitioner", string(Murmur2), partitioner)
-	if in.Partitioner == Unchecked {
-		d.warn(at, "input.partitioner", "unchecked: that all readings of a key are in one partition is your promise; where it is broken, results are wrong and nothing notices")
-	}
-	in.Format.Values = s.values()
-	get(s, "numbers", "float64", word([]string{"float64"}, "int64"))
-
-	t := s.section("time", "{field: FIELD}")
-	in.Format.Time, _ = need(t, "field", "name the field that holds the event time, as  time: {field: ts}", anyText)
-	in.Format.Unit, _ = get(t, "unit", reading.Milliseconds.String(), unit)
-	in.Format.MaxAhead, at = get(t, "max_ahead", window.Format(reading.DefaultMaxAhead.Milliseconds()), maxAhead)
-	if in.Format.MaxAhead == reading.NoMaxAhead {
-		d.warn(at, "input.time.max_ahead", "off: one reading with a wrong clock can close the windows of all devices of its partition")
-	}
-	in.Format.Min, _ = get(t, "min", time.UnixMilli(reading.DefaultMin).UTC().Format(time.DateOnly), earliestTime)
-	t.later("scope", "quorum", "idle_close")
-	t.close()
-
-	in.Start, _ = get(s, "start", "earliest", start)
-	s.later("where", "rekey", "dedup")
-	s.close()
-	if len(d.faults) == before {
-		if err := in.Format.Check(); err != nil { // what the keys above cannot see alone: one field with two uses
-			for line := range strings.SplitSeq(err.Error(), "\n") {
-				d.add(s.at, "input", wrongf("%s", line))
-			}
-		}
-	}
-	return in
-}
-
-// asKey is the default of input.partitioned_by in words.
-const asKey = "input.key"
-
-const fieldNames = "a list of field names"
-
-var partitioner = spec[Partitioner]{kind: kindText, want: "murmur2, crc32 or unchecked", parse: func(text string) (Partitioner, *wrong) {
-	p, w := word([]string{string(Murmur2), string(CRC32), string(Unchecked)}).parse(text)
-	return Partitioner(p), w
-}}
-
-// values asks for the fields that are measured. A later version reads a map of names and paths as well.
-func (s *section) values() []string {
-	if i := slices.IndexFunc(s.pairs, func(p pair) bool { return p.name == "values" && p.value.kind == kindMap }); i >= 0 {
-		s.asked = append(s.asked, "values")
-		s.d.add(place{s.d.file, s.pairs[i].line}, join(s.path, "values"),
-			wrongf("a map of names and paths is not yet in this version").hinted("want a list of field names, as  values: [temperature]"))
-		return nil
-	}
-	values, _ := list(s, "values", fieldNames, "name the fields that are measured, as  values: [temperature]", anyText)
-	return values
-}
-
-// partitionedBy asks for the key fields that the record key is made of: all of them, in their order, by default.
-func (s *section) partitionedBy(key []string) []string {
-	if !s.has("partitioned_by") {
-		s.find("partitioned_by", known{def: asKey, want: "a list of fields of key"})
-		texts := make([]string, len(key))
-		for i, field := range key {
-			texts[i] = quoted(field, kindText)
-		}
-		s.d.set(join(s.path, "partitioned_by"), "["+strings.Join(texts, ", ")+"]", place{})
-		return key
-	}
-	fields, at := list(s, "partitioned_by", "a list of fields of key", "leave it out for all key fields", anyText)
-	for i, field := range fields {
-		if len(key) > 0 && !slices.Contains(key, field) {
-			s.d.add(at[i], join(s.path, "partitioned_by"), wrongf("%s is not one of the fields of input.key (%s)", shown(field), strings.Join(key, ", ")).
-				hinted("readings of one key would be in several partitions"))
-		}
-	}
-	return fields
-}
 
 // maxAggregations is as many as a commit record may hold.
 const maxAggregations = 256

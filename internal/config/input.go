@@ -1,0 +1,213 @@
+package config
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tidemark-streams/tidemark/reading"
+	"github.com/tidemark-streams/tidemark/window"
+)
+
+func (d *decoder) input(root *section, topics *topics) (in Input) {
+	s := root.section("input", "{topic: TOPIC, key: [FIELD], values: [FIELD], time: {field: FIELD}}")
+	before := len(d.faults)
+	in.Topic = topics.need(s, "topic", roleInput)
+	inputFormat, formatAt := get(s, "format", "json", word([]string{"json", "csv"}, "json-sr"))
+	s.csv(&in.Format, inputFormat, formatAt)
+	in.Format.Each, _ = get(s, "each", "", anyText)
+	s.keys(&in)
+	in.PartitionedBy = s.partitionedBy(&in.Format)
+	var at place
+	in.Partitioner, at = get(s, "partitioner", string(Murmur2), partitioner)
+	if in.Partitioner == Unchecked {
+		d.warn(at, "input.partitioner", "unchecked: that all readings of a key are in one partition is your promise; where it is broken, results are wrong and nothing notices")
+	}
+	s.values(&in.Format)
+	onMissing, _ := get(s, "on_missing", "refuse", word([]string{"refuse", "skip"}))
+	in.Format.SkipMissing = onMissing == "skip"
+	in.Format.Where, _ = get(s, "where", "", anyText)
+	get(s, "numbers", "float64", word([]string{"float64"}, "int64"))
+	s.time(&in.Format)
+	in.Start, _ = get(s, "start", "earliest", start)
+	s.later("rekey", "dedup")
+	s.close()
+	if len(d.faults) == before {
+		d.checkInput(s, &in)
+	}
+	return in
+}
+
+// checkInput reports what the keys cannot see alone, such as a path that leads nowhere, or one field with two uses.
+func (d *decoder) checkInput(s *section, in *Input) {
+	if err := in.Format.Check(); err != nil {
+		for line := range strings.SplitSeq(err.Error(), "\n") {
+			at, path := s.at, "input"
+			if subject, _, ok := strings.Cut(line, ": "); ok {
+				key, _, _ := strings.Cut(subject, " ")
+				if key == "value" {
+					key = "values"
+				}
+				if i := slices.IndexFunc(s.pairs, func(p pair) bool { return p.name == key }); i >= 0 {
+					at, path = place{d.file, s.pairs[i].line}, join(s.path, key)
+				}
+			}
+			d.add(at, path, wrongf("%s", line))
+		}
+		return
+	}
+	if len(in.PartitionedBy) == 0 {
+		d.add(s.at, "input.key", wrongf("only constants").hinted("nothing tells devices apart: name what a record brings along, as  {name: device, record: key}"))
+	}
+	if _, err := in.Format.Determined(in.PartitionedBy); err != nil && in.Partitioner != Unchecked {
+		d.add(s.at, "input.key", wrongf("%v", err).
+			hinted("take every * as a key field of its own, or promise that it does not happen with  partitioner: unchecked"))
+	}
+}
+
+// asKey is the default of input.partitioned_by in words.
+const asKey = "input.key"
+
+var partitioner = spec[Partitioner]{kind: kindText, want: "murmur2, crc32 or unchecked", parse: func(text string) (Partitioner, *wrong) {
+	p, w := word([]string{string(Murmur2), string(CRC32), string(Unchecked)}).parse(text)
+	return Partitioner(p), w
+}}
+
+// partitionedBy asks for the key fields that the record key is made of: all of them that records bring along, in their
+// order, by default.
+func (s *section) partitionedBy(format *reading.Format) []string {
+	if !s.has("partitioned_by") {
+		s.find("partitioned_by", known{def: asKey, want: "a list of fields of key"})
+		key := format.RecordKey()
+		texts := make([]string, len(key))
+		for i, field := range key {
+			texts[i] = quoted(field, kindText)
+		}
+		s.d.set(join(s.path, "partitioned_by"), "["+strings.Join(texts, ", ")+"]", place{})
+		return key
+	}
+	fields, at := list(s, "partitioned_by", "a list of fields of key", "leave it out for all key fields", anyText)
+	for i, field := range fields {
+		if len(format.Key) > 0 && !slices.Contains(format.Key, field) {
+			s.d.add(at[i], join(s.path, "partitioned_by"), wrongf("%s is not one of the fields of input.key (%s)", shown(field), strings.Join(format.Key, ", ")).
+				hinted("readings of one key would be in several partitions"))
+		}
+	}
+	return fields
+}
+
+// csv asks for the columns of rows, which there are with this format only.
+func (s *section) csv(format *reading.Format, inputFormat string, at place) {
+	c := s.section("csv", "{columns: [NAME]}")
+	switch written := c.present(); {
+	case inputFormat == "csv" && !written:
+		s.d.add(at, "input.csv", wrongf("is missing").hinted("name the columns of a row in their order, as  csv: {columns: [ts, device, temperature]}"))
+	case inputFormat != "csv" && written:
+		s.d.add(c.at, "input.csv", wrongf("is there without  format: csv"))
+	}
+	c.off = c.off || inputFormat != "csv" || !c.present()
+	format.Columns, _ = list(c, "columns", "a list of names", "name the columns of a row in their order, as  columns: [ts, device, temperature]", anyText)
+	format.Separator, _ = get(c, "separator", ",", separator)
+	c.close()
+}
+
+var separator = spec[byte]{kind: kindText, want: "one character of ASCII, or tab", parse: func(text string) (byte, *wrong) {
+	switch {
+	case text == "tab":
+		return '\t', nil
+	case len(text) != 1 || text[0] < ' ' || text[0] >= 0x7f || text[0] == '"':
+		return 0, wrongf("%s is no separator: want one character of ASCII other than a quote, or tab", shown(text))
+	}
+	return text[0], nil
+}}
+
+// time asks for the event time, which the word record says is the record's timestamp.
+func (s *section) time(format *reading.Format) {
+	t, record := s.sectionOr("time", "record", "{field: FIELD}")
+	if record {
+		t.off, format.Clock.Record, format.Unit = true, true, reading.Milliseconds
+		s.d.set(join(s.path, "time"), "record", t.at)
+	}
+	format.Time, _ = need(t, "field", "name the field that holds the event time, as  time: {field: ts}; or write  time: record", anyText)
+	t.units(format)
+	format.Clock.Zone, _ = get(t, "zone", "", zone)
+	format.Clock.Take, _ = get(t, "take", "", anyText)
+	format.Clock.Text, _ = get(t, "text", "", truth)
+	plus := t.section("plus", "{field: FIELD, unit: UNIT}")
+	plus.off = plus.off || !plus.present()
+	format.Clock.Plus, _ = need(plus, "field", "name the field that is added to the time", anyText)
+	format.Clock.PlusUnit, _ = need(plus, "unit", "say in what it is written, as  unit: ns", numericUnit)
+	plus.close()
+	var at place
+	format.MaxAhead, at = get(t, "max_ahead", window.Format(reading.DefaultMaxAhead.Milliseconds()), maxAhead)
+	if format.MaxAhead == reading.NoMaxAhead {
+		s.d.warn(at, "input.time.max_ahead", "off: one reading with a wrong clock can close the windows of all devices of its partition")
+	}
+	format.Min, _ = get(t, "min", time.UnixMilli(reading.DefaultMin).UTC().Format(time.DateOnly), earliestTime)
+	if record {
+		format.MaxAhead, format.Min = reading.DefaultMaxAhead, reading.DefaultMin
+	}
+	t.later("scope", "quorum", "idle_close")
+	t.close()
+}
+
+// written is a unit of event times, with the layout where it is one.
+type written struct {
+	unit   reading.Unit
+	layout string
+}
+
+var unit = spec[written]{kind: kindText, want: "s, ms, us, ns, rfc3339, iso8601 or a layout as YYYY-MM-DD hh:mm:ss", parse: func(text string) (written, *wrong) {
+	if strings.Contains(text, "YY") {
+		return written{reading.Layout, text}, nil
+	}
+	u, err := reading.ParseUnit(text)
+	if err != nil {
+		return written{}, wrongf("%v", err)
+	}
+	return written{unit: u}, nil
+}}
+
+var numericUnit = spec[reading.Unit]{kind: kindText, want: "s, ms, us or ns", parse: func(text string) (reading.Unit, *wrong) {
+	w, fault := unit.parse(text)
+	if fault == nil && !w.unit.Numeric() {
+		fault = wrongf("%s is no unit of numbers: want s, ms, us or ns", shown(text))
+	}
+	return w.unit, fault
+}}
+
+// units asks for the unit of event times, or for two: of numbers and of texts.
+func (s *section) units(format *reading.Format) {
+	several := slices.ContainsFunc(s.pairs, func(p pair) bool { return p.name == "unit" && p.value.kind == kindList })
+	var all []written
+	if several {
+		all, _ = list(s, "unit", unit.want, "", unit)
+	} else {
+		one := unit
+		one.want += ", or a list of two"
+		w, _ := get(s, "unit", reading.Milliseconds.String(), one)
+		all = []written{w}
+	}
+	for i, w := range all {
+		if w.layout != "" {
+			format.Clock.Layout = w.layout
+		}
+		switch i {
+		case 0:
+			format.Unit = w.unit
+		case 1:
+			format.Clock.Also = w.unit
+		default:
+			s.d.add(s.at, join(s.path, "unit"), wrongf("%d units, want one for numbers and one for texts at most", len(all)))
+			return
+		}
+	}
+}
+
+var zone = spec[*time.Location]{kind: kindText, want: "the name of a time zone, as Europe/Berlin", parse: func(text string) (*time.Location, *wrong) {
+	zone, err := time.LoadLocation(text)
+	if err != nil || text == "Local" || text == "" {
+		return nil, wrongf("%s is no time zone: want a name such as Europe/Berlin, America/New_York or UTC", shown(text))
+	}
+	return zone, nil
+}}
