@@ -1,5 +1,5 @@
-// Package aggregate folds numbers into counts, exact sums, minima, maxima, means, deviations, first and last
-// numbers, and writes what it folded as canonical bytes.
+// Package aggregate folds the readings of a window into exact sums, extremes, deviations, first and last numbers, rises of
+// counters, means over time, counts of different numbers and percentiles, and writes what it folded as canonical bytes.
 //
 // Three promises hold for every Accumulator and every Sum:
 //
@@ -9,8 +9,9 @@
 //     a digest, so two encodings of one value would look like damage.
 //   - Closed. Decoding accepts exactly what encoding writes. Anything else is an error, never a guess.
 //
-// No floating-point multiplication or addition is used where it could round, so every CPU computes the same bits. The
-// byte format is version 1, described in encode.go; the version byte itself is written by whoever writes the value.
+// No floating-point multiplication or addition is used where it could round, but in the estimate of different numbers,
+// where none may be fused; so every CPU computes the same bits. The byte format is version 1, described in encode.go and
+// where each part is; the version byte itself is written by whoever writes the value.
 //
 // The package is pure: no I/O, no clock, no goroutines. Nothing here is safe for concurrent use.
 package aggregate

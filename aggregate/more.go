@@ -9,7 +9,9 @@ import (
 type more struct {
 	squares     Squares
 	first, last mark   // of no meaning while the count is 0
-	trail       *trail // made when first needed
+	trail       *trail // made when first needed, as the others
+	distinct    *distinct
+	quantiles   *quantiles
 }
 
 // early are the functions whose parts stand in front of those of this file in an encoding.
@@ -28,6 +30,18 @@ func (a *Accumulator) resetMore() {
 		}
 		m.trail.reset()
 	}
+	if a.keeps&Distinct != 0 {
+		if m.distinct == nil {
+			m.distinct = new(distinct)
+		}
+		m.distinct.reset()
+	}
+	if a.keeps&Quantiles != 0 {
+		if m.quantiles == nil {
+			m.quantiles = new(quantiles)
+		}
+		m.quantiles.reset()
+	}
 }
 
 // addMore is Add for what a keeps beside the plain part.
@@ -35,6 +49,12 @@ func (a *Accumulator) addMore(v float64, at *At) {
 	m := a.more
 	if a.keeps&Spreads != 0 {
 		m.squares.Add(v)
+	}
+	if a.keeps&Distinct != 0 {
+		m.distinct.add(hash(floatBits(v)))
+	}
+	if a.keeps&Quantiles != 0 {
+		m.quantiles.add(keyOf(v), 0, 1)
 	}
 	if a.keeps&(Ends|Trails) == 0 {
 		return
@@ -60,6 +80,12 @@ func (a *Accumulator) mergeMore(o *Accumulator) {
 	if a.keeps&Trails != 0 {
 		a.more.trail.merge(o.more.trail, a.keeps)
 	}
+	if a.keeps&Distinct != 0 {
+		a.more.distinct.merge(o.more.distinct)
+	}
+	if a.keeps&Quantiles != 0 {
+		a.more.quantiles.merge(o.more.quantiles)
+	}
 }
 
 // widen moves the ends, so far of count readings, to where the readings from first to last stand.
@@ -72,7 +98,8 @@ func (m *more) widen(count int64, first, last *mark) {
 	}
 }
 
-// appendMore appends the first and the last reading (see at.go), then the trail (see trail.go), as f needs them.
+// appendMore appends the first and the last reading (see at.go), then the trail, the distinct numbers and
+// the buckets (see trail.go, distinct.go, quantile.go), as f needs them.
 func (a *Accumulator) appendMore(dst []byte, f Functions) []byte {
 	m := a.more
 	if f&First != 0 {
@@ -83,6 +110,12 @@ func (a *Accumulator) appendMore(dst []byte, f Functions) []byte {
 	}
 	if f&Trails != 0 {
 		dst = m.trail.appendBinary(dst, f)
+	}
+	if f&Distinct != 0 {
+		dst = m.distinct.appendBinary(dst)
+	}
+	if f&Quantiles != 0 {
+		dst = m.quantiles.appendBinary(dst)
 	}
 	return dst
 }
@@ -107,6 +140,16 @@ func (a *Accumulator) decodeMore(b []byte, f Functions) (rest []byte, err error)
 			return nil, fmt.Errorf("trail: %w", err)
 		}
 	}
+	if f&Distinct != 0 {
+		if b, err = m.distinct.decode(b, a.count); err != nil {
+			return nil, fmt.Errorf("distinct numbers: %w", err)
+		}
+	}
+	if f&Quantiles != 0 {
+		if b, err = m.quantiles.decode(b, a.count); err != nil {
+			return nil, fmt.Errorf("quantiles: %w", err)
+		}
+	}
 	return b, nil
 }
 
@@ -116,6 +159,17 @@ func (a *Accumulator) First() float64 { return a.more.first.float() }
 
 // Last is the number of the reading that stands last; see First.
 func (a *Accumulator) Last() float64 { return a.more.last.float() }
+
+// Distinct is how many different numbers there are, 0 and -0 being one: exact up to 256 of them, and beyond an estimate
+// whose standard error is 1.6 percent. a must keep what it needs (see Reset).
+func (a *Accumulator) Distinct() int64 { return a.more.distinct.count(a.count) }
+
+// Quantile is the p-th percentile, p from 1 to 100: the smallest number such that at least p percent are not above it, cut
+// towards zero to 9 binary digits, but no lower than Min and no higher than Max. With more than 512 different numbers of
+// so many digits it is cut to fewer: see quantiles. Count must be positive, and a must keep Quantiles (see Reset).
+func (a *Accumulator) Quantile(p int) float64 {
+	return max(a.min, min(a.max, a.more.quantiles.at(p, a.count)))
+}
 
 // Unordered tells that readings came so far out of order that the functions of Trails are not known; they are not
 // defined then. a must keep what these need (see Reset).

@@ -6,8 +6,11 @@ import "strconv"
 // of what it is written as; only the latter is an overflow. a must keep what f needs (see Reset), and Count must be
 // positive.
 func (a *Accumulator) AppendResult(dst []byte, f Functions) (_ []byte, overflow bool) {
-	if f == Count {
+	switch f {
+	case Count:
 		return strconv.AppendInt(dst, a.count, 10), false
+	case Distinct:
+		return strconv.AppendInt(dst, a.Distinct(), 10), false
 	}
 	v, overflow, defined := a.result(f)
 	if overflow || !defined {
@@ -16,12 +19,15 @@ func (a *Accumulator) AppendResult(dst []byte, f Functions) (_ []byte, overflow 
 	return AppendFloat(dst, v), false
 }
 
+// AppendQuantile appends the p-th percentile; see AppendResult and Quantile.
+func (a *Accumulator) AppendQuantile(dst []byte, p int) []byte {
+	return AppendFloat(dst, a.Quantile(p))
+}
+
 // result is the result of one function, the exact value rounded once, half to even; overflow is as in Sum.Float64.
 // defined is false where the readings say nothing about it: see Spread, Delta, Rate and TimeMean.
 func (a *Accumulator) result(f Functions) (v float64, overflow, defined bool) {
 	switch f {
-	case Count:
-		return float64(a.count), false, true
 	case Total:
 		v, overflow = a.sum.Float64()
 	case Min:

@@ -162,7 +162,8 @@ func processorConfig(defined *config.Job) job.Config {
 		Partitioner:   partitioner(defined.Input.Partitioner),
 	}
 	for _, a := range defined.Aggregations {
-		c.Aggregations = append(c.Aggregations, job.Aggregation{Name: a.Name, Window: a.Window, Grace: a.Grace, Functions: a.Functions})
+		c.Aggregations = append(c.Aggregations, job.Aggregation{Name: a.Name, Window: a.Window, Grace: a.Grace, Functions: a.Functions,
+			Percents: a.Percents})
 	}
 	return c
 }

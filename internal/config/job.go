@@ -78,6 +78,7 @@ type Aggregation struct {
 	Window    window.Kind
 	Grace     int64 // ms
 	Functions aggregate.Functions
+	Percents  aggregate.Percents
 	Output    string // topic; results are final ones in this version
 }
 

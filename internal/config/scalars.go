@@ -277,21 +277,28 @@ var maxAhead = spec[time.Duration]{kind: kindUnits, want: window.Graces.String()
 	return time.Duration(ms) * time.Millisecond, w
 }}
 
-var function = spec[aggregate.Functions]{kind: kindText, want: oneOf(aggregate.All.Names()), parse: func(text string) (aggregate.Functions, *wrong) {
-	f, err := aggregate.ParseFunction(text)
+// chosen is one function of an aggregation.
+type chosen struct {
+	functions aggregate.Functions
+	percents  aggregate.Percents
+}
+
+var function = spec[chosen]{kind: kindText, want: oneOf(aggregate.Words()), parse: func(text string) (chosen, *wrong) {
+	f, p, err := aggregate.ParseFunction(text)
 	if err == nil {
-		return f, nil
+		return chosen{f, p}, nil
 	}
 	w := wrongf("%v", err)
 	near := nearest(text, append(slices.Sorted(maps.Keys(otherNames)), aggregate.All.Names()...))
 	if own, ok := otherNames[near]; ok {
 		near = own
 	}
-	if near != "" && !errors.Is(err, aggregate.ErrNotYet) {
+	if near != "" {
 		w.hinted("did you mean %s?", near)
 	}
-	return 0, w
+	return chosen{}, w
 }}
 
 // otherNames are what other systems call the functions.
-var otherNames = map[string]string{"avg": "mean", "average": "mean", "total": "sum", "minimum": "min", "maximum": "max", "number": "count"}
+var otherNames = map[string]string{"avg": "mean", "average": "mean", "total": "sum", "minimum": "min", "maximum": "max", "number": "count",
+	"median": "p50", "stdev": "stddev", "increase": "delta", "cardinality": "distinct"}

@@ -47,9 +47,10 @@ func (d *decoder) aggregations(root *section, topics *topics) (all []Aggregation
 func (d *decoder) aggregation(s *section, topics *topics) (a Aggregation, named place) {
 	a.Name, named = need(s, "name", "name the aggregation, as  name: hourly", name("aggregation"))
 	d.window(s, &a)
-	functions, _ := list(s, "functions", "a list of "+oneOf(aggregate.All.Names()), "name them, as  functions: [count, mean]", function)
+	functions, _ := list(s, "functions", "a list of "+oneOf(aggregate.Words()), "name them, as  functions: [count, mean]", function)
 	for _, f := range functions {
-		a.Functions |= f
+		a.Functions |= f.functions
+		a.Percents |= f.percents
 	}
 	out := s.section("output", "{topic: TOPIC}")
 	a.Output = topics.need(out, "topic", roleOutput)

@@ -15,6 +15,9 @@ import (
 func newBench(b testing.TB, n, devices int, kind window.Kind, functions aggregate.Functions) (*task.Task, *Job, []task.Input) {
 	config := minutes(0)
 	config.Aggregations[0].Window, config.Aggregations[0].Functions = kind, functions
+	if functions&aggregate.Quantiles != 0 {
+		config.Aggregations[0].Percents = aggregate.AllPercents
+	}
 	j, err := New(config, 0, 1, roomy)
 	if err != nil {
 		b.Fatal(err)

@@ -30,6 +30,7 @@ type Aggregation struct {
 	Window    window.Kind
 	Grace     int64 // ms
 	Functions aggregate.Functions
+	Percents  aggregate.Percents // which quantiles, with aggregate.Quantiles
 }
 
 // Limits are the largest key plus value plus headers, in bytes, that each topic takes.
@@ -72,7 +73,10 @@ func (a *Aggregation) check() error {
 		faults = append(faults, fmt.Errorf("grace %s: want %s", window.Format(a.Grace), window.Graces))
 	}
 	if a.Functions == 0 || a.Functions&^aggregate.All != 0 {
-		faults = append(faults, fmt.Errorf("functions %q: want one or more of %s", a.Functions, aggregate.All))
+		faults = append(faults, fmt.Errorf("functions %q: want one or more of %s", a.Functions, strings.Join(aggregate.Words(), ", ")))
+	}
+	if (a.Functions&aggregate.Quantiles != 0) != (a.Percents != 0) || a.Percents&^aggregate.AllPercents != 0 {
+		faults = append(faults, fmt.Errorf("functions %q with the percentiles %v", a.Functions, a.Percents.List()))
 	}
 	return errors.Join(faults...)
 }
@@ -132,7 +136,8 @@ func (c *Config) partitionedBy() (indexes []int, determined bool) {
 // may change while entries live is not in it: topics, grace, guards, partitioning (R32).
 func (c *Config) Definition(i int) string {
 	a := &c.Aggregations[i]
-	return fmt.Sprintf("entry=%d %s window=%s functions=%s", entryFormat, c.Format.Meaning(), a.Window, a.Functions)
+	return fmt.Sprintf("entry=%d %s window=%s functions=%s", entryFormat, c.Format.Meaning(), a.Window,
+		strings.Join(aggregate.Names(a.Functions, a.Percents), ","))
 }
 
 // Fingerprint is the hash of the i-th aggregation's Definition.

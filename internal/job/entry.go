@@ -44,7 +44,7 @@ func newLayout(c *Config) layout {
 	}
 	for i := range c.Aggregations {
 		a := &c.Aggregations[i]
-		t := table{window: a.Window, functions: a.Functions, members: membersOf(a.Functions), prefix: record.EntryPrefix(nil, a.Name)}
+		t := table{window: a.Window, functions: a.Functions, members: membersOf(a), prefix: record.EntryPrefix(nil, a.Name)}
 		t.head = append(appendString([]byte(`{"agg":`), []byte(a.Name)), `,"key":`...)
 		for _, name := range l.values {
 			t.values = append(t.values, appendString(nil, []byte(name)))
@@ -141,9 +141,19 @@ func encode(dst []byte, functions aggregate.Functions, accumulators []aggregate.
 // The largest sizes of the parts of a result, for the check before the fold.
 const (
 	maxNumbers = 256 // plain functions of one value, without its name
-	maxSpread  = 48  // any other function
+	maxOther   = 48  // any other function
 	maxResult  = 512 // everything else but the key fields and names
 )
+
+// beyondPlain is how many members of a result are no plain functions.
+func (t *table) beyondPlain() (n int) {
+	for _, m := range t.members {
+		if m.function&aggregate.Plain == 0 {
+			n++
+		}
+	}
+	return n
+}
 
 // maxKey is the largest changelog key whose entry and result are sure to fit their topics.
 func (l *layout) maxKey(limits Limits) int {
@@ -158,7 +168,7 @@ func (l *layout) maxKey(limits Limits) int {
 	for i := range l.tables {
 		t := &l.tables[i]
 		changelog := int(limits.Changelog) - 1 - len(l.values)*t.functions.MaxBytes()
-		numbers := maxNumbers + maxSpread*len((t.functions&^aggregate.Plain).Names())
+		numbers := maxNumbers + maxOther*t.beyondPlain()
 		// The key fields stand in the result's key and in its value, escaped in both.
 		result := (int(limits.Result) - maxResult - len(t.head) - names - len(l.values)*numbers) / (2 * maxEscaped)
 		longest = min(longest, changelog, result)

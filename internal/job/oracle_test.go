@@ -78,11 +78,16 @@ func drawConfig(t *rapid.T) Config {
 	c.Aggregations = nil
 	for i := range rapid.IntRange(1, 3).Draw(t, "aggregations") {
 		size := rapid.SampledFrom([]int64{7, 1000, 60_000, 3_600_000}).Draw(t, "size")
+		functions := aggregate.Functions(rapid.Uint32Range(1, uint32(aggregate.All)).Draw(t, "functions"))
+		percents := aggregate.Percents(0)
+		if functions&aggregate.Quantiles != 0 {
+			percents = aggregate.Percents(rapid.Uint64Range(1, uint64(aggregate.AllPercents)).Draw(t, "percents"))
+		}
 		c.Aggregations = append(c.Aggregations, Aggregation{
 			Name:      fmt.Sprintf("agg%d", i),
 			Window:    drawWindow(t, size),
 			Grace:     rapid.SampledFrom([]int64{0, 1, 30_000, 600_000}).Draw(t, "grace"),
-			Functions: aggregate.Functions(rapid.Uint32Range(1, uint32(aggregate.All)).Draw(t, "functions")),
+			Functions: functions, Percents: percents,
 		})
 	}
 	return c
@@ -158,7 +163,7 @@ func oracleConfig(c *Config, partitions int32) *oracle.Config {
 		Time: oracle.TimeField{Name: c.Format.Time, Unit: c.Format.Unit.String()}, MaxAhead: oracle.DefaultMaxAhead, Min: oracle.DefaultMin,
 		Depth: oracle.DefaultDepth, Names: oracle.DefaultNames, Partitioner: c.Partitioner.String(), Partitions: partitions}
 	for _, a := range c.Aggregations {
-		told := oracle.Aggregation{Name: a.Name, Grace: a.Grace, Functions: a.Functions.Names()}
+		told := oracle.Aggregation{Name: a.Name, Grace: a.Grace, Functions: aggregate.Names(a.Functions, a.Percents)}
 		switch w := a.Window.(type) {
 		case window.Tumbling:
 			told.Size, told.Offset = w.Size, w.Offset
@@ -171,7 +176,7 @@ func oracleConfig(c *Config, partitions int32) *oracle.Config {
 }
 
 // compare compares all that a run has committed with what the oracle says.
-func compare(t *rapid.T, r *run, want *oracle.Outcome) {
+func compare(t rapid.TB, r *run, want *oracle.Outcome) {
 	results := map[string]string{}
 	for _, m := range r.results {
 		text := string(m.value)
@@ -200,7 +205,7 @@ func compare(t *rapid.T, r *run, want *oracle.Outcome) {
 			wantResults[id] = expectedLine(r.config, w, false)
 		} else {
 			wantState[id] = expectedLine(r.config, w, true)
-			wantBytes[id] = string(w.EntryValue(len(w.Readings), len(r.config.Format.Values), functionsOf(r.config, w).Names()))
+			wantBytes[id] = string(w.EntryValue(len(w.Readings), len(r.config.Format.Values), namesOf(r.config, w)))
 		}
 	}
 	if !maps.Equal(results, wantResults) {
@@ -229,25 +234,29 @@ func (r *run) parseLine(text []byte) string {
 	return oracle.WindowID(l.Agg, l.Key, l.Start)
 }
 
-func functionsOf(c Config, w *oracle.Window) aggregate.Functions {
-	at := slices.IndexFunc(c.Aggregations, func(a Aggregation) bool { return a.Name == w.Aggregation })
-	return c.Aggregations[at].Functions
+func aggregationOf(c Config, w *oracle.Window) *Aggregation {
+	return &c.Aggregations[slices.IndexFunc(c.Aggregations, func(a Aggregation) bool { return a.Name == w.Aggregation })]
+}
+
+func namesOf(c Config, w *oracle.Window) []string {
+	a := aggregationOf(c, w)
+	return aggregate.Names(a.Functions, a.Percents)
 }
 
 // expectedLine writes a result or an exact dump line with encoding/json and the oracle's numbers.
 func expectedLine(c Config, w *oracle.Window, exact bool) string {
-	functions := functionsOf(c, w)
+	functions, names := aggregationOf(c, w).Functions, namesOf(c, w)
 	key, _ := json.Marshal(w.Key)
 	text := fmt.Sprintf(`{"agg":"%s","key":%s,"start":%d,"end":%d`, w.Aggregation, key, w.Start, w.End)
 	if len(c.Format.Values) == 1 {
-		text += expectedNumbers(w.Stats(0, len(w.Readings)), functions, exact)
+		text += expectedNumbers(w.Stats(0, len(w.Readings)), functions, names, exact)
 	} else {
 		if functions.Has(aggregate.Count) {
 			text += fmt.Sprintf(`,"count":%d`, len(w.Readings))
 		}
 		sep := `,"values":{`
 		for i, name := range c.Format.Values {
-			text += fmt.Sprintf(`%s"%s":{%s}`, sep, name, expectedNumbers(w.Stats(i, len(w.Readings)), functions, exact)[1:])
+			text += fmt.Sprintf(`%s"%s":{%s}`, sep, name, expectedNumbers(w.Stats(i, len(w.Readings)), functions, names, exact)[1:])
 			sep = ","
 		}
 		text += "}"
@@ -258,9 +267,9 @@ func expectedLine(c Config, w *oracle.Window, exact bool) string {
 	return text + "}"
 }
 
-func expectedNumbers(s oracle.Stats, functions aggregate.Functions, exact bool) (text string) {
+func expectedNumbers(s oracle.Stats, functions aggregate.Functions, names []string, exact bool) (text string) {
 	overflow := false
-	for _, name := range functions.Names() {
+	for _, name := range names {
 		v, _ := s.Function(name)
 		number, err := json.Marshal(v)
 		if err != nil { // an infinity, or NaN for what is not defined
@@ -283,7 +292,7 @@ func expectedNumbers(s oracle.Stats, functions aggregate.Functions, exact bool) 
 	return text
 }
 
-func compareLetters(t *rapid.T, r *run, want *oracle.Outcome) {
+func compareLetters(t rapid.TB, r *run, want *oracle.Outcome) {
 	var late, wantLate []string
 	for _, m := range r.late {
 		late = append(late, fmt.Sprint(m.header(HeaderAggregation), m.header(HeaderOffset), m.header(HeaderWindowStart),
@@ -308,7 +317,7 @@ func compareLetters(t *rapid.T, r *run, want *oracle.Outcome) {
 	}
 }
 
-func compareCounters(t *rapid.T, c *record.Commit, want *oracle.Outcome) {
+func compareCounters(t rapid.TB, c *record.Commit, want *oracle.Outcome) {
 	n := c.Counters
 	got := oracle.Counters{In: int64(n.In), Accepted: int64(n.Accepted), DeadLettered: int64(n.DeadLettered), Ahead: int64(n.Ahead),
 		Untimed: int64(n.Untimed)}

@@ -60,16 +60,23 @@ func (t *table) appendNumbers(dst []byte, accumulators []aggregate.Accumulator, 
 // member is one function as it stands in a result.
 type member struct {
 	function aggregate.Functions
+	percent  int    // of Quantiles
 	head     string // the comma, the name and the colon
 }
 
 // membersOf are the members of a result in their order.
-func membersOf(functions aggregate.Functions) []member {
+func membersOf(a *Aggregation) []member {
 	var list []member
-	for f := aggregate.Functions(1); f <= functions; f <<= 1 {
-		if functions.Has(f) {
-			list = append(list, member{f, `,"` + f.String() + `":`})
+	for f := aggregate.Functions(1); f < aggregate.Quantiles; f <<= 1 {
+		if a.Functions.Has(f) {
+			list = append(list, member{function: f})
 		}
+	}
+	for _, percent := range a.Percents.List() {
+		list = append(list, member{function: aggregate.Quantiles, percent: percent})
+	}
+	for i, name := range aggregate.Names(a.Functions, a.Percents) {
+		list[i].head = `,"` + name + `":`
 	}
 	return list
 }
@@ -78,8 +85,14 @@ func membersOf(functions aggregate.Functions) []member {
 func (t *table) appendFunctions(dst []byte, a *aggregate.Accumulator, exact bool) []byte {
 	f, beyond := t.functions, false
 	for i := range t.members {
+		m := &t.members[i]
+		dst = append(dst, m.head...)
+		if m.function == aggregate.Quantiles {
+			dst = a.AppendQuantile(dst, m.percent)
+			continue
+		}
 		var overflow bool
-		dst, overflow = a.AppendResult(append(dst, t.members[i].head...), t.members[i].function)
+		dst, overflow = a.AppendResult(dst, m.function)
 		beyond = beyond || overflow
 	}
 	if beyond {

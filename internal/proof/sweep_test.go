@@ -82,12 +82,14 @@ func sweepReading(i int) kafka.Record {
 	return kafka.Record{Key: []byte(device), Value: []byte(value), Timestamp: at}
 }
 
+const sweepPercents aggregate.Percents = 1<<0 | 1<<45 // p50 and p95
+
 func sweepJob() job.Config {
 	format := reading.DefaultFormat()
 	format.Key, format.Values, format.Time, format.Unit = []string{"device"}, []string{"value"}, "ts", reading.Milliseconds
 	return job.Config{Input: sweepIn, Format: format, Partitioner: job.Unchecked, Aggregations: []job.Aggregation{
 		{Name: "short", Window: window.Tumbling{Size: 10_000}, Functions: aggregate.Plain},
-		{Name: "long", Window: window.Tumbling{Size: 60_000}, Grace: 20_000, Functions: aggregate.All},
+		{Name: "long", Window: window.Tumbling{Size: 60_000}, Grace: 20_000, Functions: aggregate.All, Percents: sweepPercents},
 	}}
 }
 
@@ -97,7 +99,7 @@ func sweepOracle() *oracle.Config {
 	c.Partitioner, c.Partitions = "unchecked", 1
 	c.Aggregations = []oracle.Aggregation{
 		{Name: "short", Size: 10_000, Functions: aggregate.Plain.Names()},
-		{Name: "long", Size: 60_000, Grace: 20_000, Functions: aggregate.All.Names()},
+		{Name: "long", Size: 60_000, Grace: 20_000, Functions: aggregate.Names(aggregate.All, sweepPercents)},
 	}
 	return &c
 }

@@ -10,8 +10,9 @@ import (
 // EntryValue is the value that the changelog must hold for the first n readings of a window, byte for byte: equal
 // readings have equal bytes whatever happened in between (I11). Format 1, as internal/job and aggregate document it: the
 // byte 1, then for each value field the count as an unsigned varint, the exact sum when a function of sums is wanted,
-// the exact sum of squares when a spread is, min and max as eight bytes each, least significant first, when they or range
-// are, the first and the last reading with where they stand, and what appendTrail says.
+// the exact sum of squares when a spread is, min and max as eight bytes each, least significant first, when they, range or
+// percentiles are, the first and the last reading with where they stand, and what appendTrail,
+// appendDistinct and appendBuckets say.
 func (w *Window) EntryValue(n int, values int, functions []string) []byte {
 	b := []byte{1}
 	has := func(names ...string) bool {
@@ -26,10 +27,11 @@ func (w *Window) EntryValue(n int, values int, functions []string) []byte {
 		if has("variance", "stddev", "variance_pop", "stddev_pop") {
 			b = appendSum(b, s.squares, 2*scaleBits)
 		}
-		if has("min", "range") {
+		percentiles := slices.ContainsFunc(functions, func(f string) bool { _, ok := percent(f); return ok })
+		if has("min", "range") || percentiles {
 			b = binary.LittleEndian.AppendUint64(b, math.Float64bits(s.Min))
 		}
-		if has("max", "range") {
+		if has("max", "range") || percentiles {
 			b = binary.LittleEndian.AppendUint64(b, math.Float64bits(s.Max))
 		}
 		if has("first") {
@@ -40,6 +42,12 @@ func (w *Window) EntryValue(n int, values int, functions []string) []byte {
 		}
 		if has("delta", "rate", "time_mean") {
 			b = s.appendTrail(b, has("delta", "rate"), has("time_mean"))
+		}
+		if has("distinct") {
+			b = s.appendDistinct(b)
+		}
+		if percentiles {
+			b = s.appendBuckets(b)
 		}
 	}
 	return b

@@ -123,6 +123,11 @@ func (s Stats) Function(name string) (x float64, ok bool) {
 		return rounded(s.perSecond(s.delta())), true
 	case "time_mean":
 		return rounded(s.perSecond(s.area())), true
+	case "distinct":
+		return float64(s.distinct()), true
+	}
+	if p, ok := percent(name); ok {
+		return s.quantile(p), true
 	}
 	return 0, false
 }
