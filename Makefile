@@ -10,7 +10,8 @@
 #   sweep     every pair of crash positions of the step machine, and many triples; every damage of a checkpoint
 #   realdata  every set of ../shared/data against its truth file, when the data is there
 #   kafka     all that needs Apache Kafka, one broker and three: about 15 minutes. TIDEMARK_KILLS=100 for more
-#   kills     200 kills of a daemon at work on the embedded broker, checked against the oracle
+#   kills     tidemark verify with N=10000 kills on the embedded broker; the report goes to docs/reports. [SEED=..]
+#   kills-kafka  the same with N=1000 kills on Apache Kafka, which it starts
 #   soak      three instances on Apache Kafka, hurt at random for MINUTES=120: memory, files and goroutines stay flat,
 #             everything equals the oracle; the report goes to docs/reports. [SEED=..] [RATE=1000, readings/s]
 
@@ -26,7 +27,7 @@ BROWSER ?= chromium
 # of kills and zombies.
 KAFKA_QUICK := ^(TestConformance|TestRestartDoesNotWaitForTheSession|TestTwoInstancesKilledAndPaused)$$
 
-.PHONY: build test check page bench bench-kafka realdata kafka kills soak sweep clean
+.PHONY: build test check page bench bench-kafka realdata kafka kills kills-kafka soak sweep clean
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/tidemark ./cmd/tidemark
@@ -62,8 +63,16 @@ realdata: build
 kafka: build
 	TIDEMARK_BIN=$(CURDIR)/bin/tidemark $(GO) test -v -count 1 -timeout 30m -parallel 6 ./integration/kafka
 
+kills: N ?= 10000
 kills: build
-	TIDEMARK_BIN=$(CURDIR)/bin/tidemark TIDEMARK_KILLS=200 $(GO) test -v -count 1 -timeout 120m -run Kill ./integration
+	@mkdir -p docs/reports
+	bin/tidemark verify -c integration/testdata/kills.yaml --kills $(N) --parallel 3 --seed $(or $(SEED),0) --report docs/reports/kills-embedded.md
+
+kills-kafka: N ?= 1000
+kills-kafka: build
+	@mkdir -p docs/reports
+	TIDEMARK_BIN=$(CURDIR)/bin/tidemark TIDEMARK_KILLS=$(N) TIDEMARK_REPORT=$(CURDIR)/docs/reports/kills-kafka.md \
+		$(GO) test -v -count 1 -timeout 24h -run '^TestVerifyOnKafka$$' ./integration/kafka
 
 MINUTES ?= 120
 soak: build

@@ -60,10 +60,12 @@ var rooms = []room{
 	{dir: "internal/config", ours: pure, outside: []string{"go.yaml.in/yaml/v3"}},
 	{dir: "internal/proof", ours: []string{".", "internal/kafka/kafkatest", "internal/store", "internal/proof/oracle"}, reach: engine,
 		outside: []string{franz}},
+	{dir: "internal/proof/trial", ours: []string{"internal/crash", "internal/proof", "internal/proof/oracle"},
+		reach: slices.Concat([]string{"."}, engine, []string{"internal/kafka/kafkatest", "internal/store/storetest"}), outside: []string{franz}},
 	{dir: "internal/proof/oracle", outside: []string{franz}}, // reads topics with a reader of its own
 	{
 		dir: "cmd/tidemark",
-		ours: []string{".", "reading", "internal/config", "internal/proof", "internal/proof/oracle", // what is run and tried out
+		ours: []string{".", "reading", "window", "internal/config", "internal/proof", "internal/proof/oracle", "internal/proof/trial", // what is run and tried out
 			"internal/job", "internal/record", "internal/recovery", "internal/store", // what is inspected without running it
 			"internal/kafka", "internal/kafka/client", "internal/crash", "cmd/tidemark/internal/embedded"},
 		reach: slices.Concat(engine, []string{"internal/kafka/kafkatest", "internal/store/storetest"}),

@@ -10,7 +10,7 @@ import (
 // that cannot be carried out, and are not listed.
 func (e *env) laterCommands() []*cobra.Command {
 	return []*cobra.Command{
-		e.later("verify"), e.later("plan"), e.later("migrate"), e.later("export"), e.later("import"),
+		e.later("plan"), e.later("migrate"), e.later("export"), e.later("import"),
 	}
 }
 

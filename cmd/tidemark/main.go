@@ -122,7 +122,7 @@ reached at first contact.`,
 			e.started = true
 		},
 	},
-		e.demoCommand(), e.runCommand(), e.checkCommand(), e.produceCommand(), e.consumeCommand(), e.stateCommand(),
+		e.demoCommand(), e.runCommand(), e.verifyCommand(), e.checkCommand(), e.produceCommand(), e.consumeCommand(), e.stateCommand(),
 		e.changelogCommand(), e.checkpointCommand(), e.statusCommand(), e.resetCommand(), e.skipCommand(), e.resealCommand(), e.leaveCommand(),
 		e.brokerCommand(), e.versionCommand())
 	root.AddCommand(e.laterCommands()...)

@@ -3,6 +3,8 @@ package crash
 import (
 	"errors"
 	"log/slog"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -135,5 +137,21 @@ func TestPointsAreListed(t *testing.T) {
 		if !slices.Contains(wirePoints, point) {
 			t.Errorf("%s of %s is not listed", point, request)
 		}
+	}
+}
+
+// The reference page says of every point what is done there, and of no other.
+func TestReferenceListsPoints(t *testing.T) {
+	page, err := os.ReadFile("../../docs/reference/verify.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var listed []string
+	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z]+\\.[a-z-]+)` \\| .+ \\|$").FindAllSubmatch(page, -1) {
+		listed = append(listed, string(row[1]))
+	}
+	slices.Sort(listed)
+	if !slices.Equal(listed, Points()) {
+		t.Errorf("the page lists %q, there are %q", listed, Points())
 	}
 }

@@ -47,7 +47,7 @@ func (j *Job) startWith(name string, input *os.File, variables []string, args ..
 	c.command = exec.Command(j.Binary, args...)
 	c.command.Dir = j.Dir
 	c.command.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "TIDEMARK_") })
-	c.command.Env = append(c.command.Env, variables...)
+	c.command.Env = slices.Concat(c.command.Env, j.Variables, variables)
 	c.command.Stdout, c.command.Stderr = stdout, stderr
 	if input != nil {
 		c.command.Stdin = input

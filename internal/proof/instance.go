@@ -18,11 +18,29 @@ func (j *Job) StartInstance(name string, variables ...string) (*Instance, error)
 	return &Instance{child: c}, err
 }
 
+// StartCommand starts any other command of the binary on the job, which is named by -c already; variables are added to its
+// environment.
+func (j *Job) StartCommand(name string, variables []string, args ...string) (*Instance, error) {
+	c, err := j.startWith(name, nil, variables, append(args, "-c", j.Config())...)
+	return &Instance{child: c}, err
+}
+
 // Done is closed when the process has ended.
 func (i *Instance) Done() <-chan struct{} { return i.child.done }
 
 // Failure is nil after exit code 0, else the exit state and the end of the log. It is read after Done.
 func (i *Instance) Failure() error { return i.child.failure() }
+
+// Killed tells whether the process has ended by SIGKILL, its own or ours.
+func (i *Instance) Killed() bool {
+	select {
+	case <-i.child.done:
+	default:
+		return false
+	}
+	status, ok := i.child.command.ProcessState.Sys().(syscall.WaitStatus)
+	return ok && status.Signaled() && status.Signal() == syscall.SIGKILL
+}
 
 // PID is the process id.
 func (i *Instance) PID() int { return i.child.command.Process.Pid }

@@ -23,6 +23,10 @@ type Job struct {
 	Brokers    []string // none for an embedded broker in the state directory
 	Connect    []string // more keys of the kafka section, each KEY: VALUE
 	Leave      bool     // a planned stop gives up the seat in the group (shutdown: leave)
+	NoLate     bool     // late readings have no topic
+	Variables  []string // NAME=value, added to the environment of every process
+	// Render makes the text of the configuration file, where it is not made of the fields above; may be nil.
+	Render func(*Job) ([]byte, error)
 }
 
 // Path returns a path in the job's directory.
@@ -39,32 +43,50 @@ func (j *Job) StateDir() string { return j.Path("state") }
 // LocalState is the directory of the job's checkpoints.
 func (j *Job) LocalState() string { return j.Path("state", j.Name) }
 
-// The topics of the job, and its consumer group.
-func (j *Job) input() string     { return j.Name + "-in" }
-func (j *Job) late() string      { return j.Name + "-late" }
-func (j *Job) dead() string      { return j.Name + "-dead" }
-func (j *Job) changelog() string { return j.Name + "-changelog" }
-func (j *Job) group() string     { return j.Name }
+// Input is the input topic.
+func (j *Job) Input() string { return j.Name + "-in" }
 
-func (j *Job) results(aggregation string) string { return j.Name + "-" + aggregation }
+// Late is the topic of late readings, "" when they are only counted.
+func (j *Job) Late() string {
+	if j.NoLate {
+		return ""
+	}
+	return j.Name + "-late"
+}
 
-// Changelog is the name of the changelog topic.
-func (j *Job) Changelog() string { return j.changelog() }
+// Dead is the dead letter topic.
+func (j *Job) Dead() string { return j.Name + "-dead" }
 
-// Group is the name of the consumer group.
-func (j *Job) Group() string { return j.group() }
+// Changelog is the changelog topic.
+func (j *Job) Changelog() string { return j.Name + "-changelog" }
+
+// Group is the consumer group.
+func (j *Job) Group() string { return j.Name }
+
+// Results is the result topic of an aggregation.
+func (j *Job) Results(aggregation string) string { return j.Name + "-" + aggregation }
 
 // Topics are the topics that somebody has to make on a cluster that is not embedded; the changelog is not among them.
 func (j *Job) Topics() []string {
-	topics := []string{j.input(), j.late(), j.dead()}
+	topics := []string{j.Input(), j.Dead()}
+	if !j.NoLate {
+		topics = append(topics, j.Late())
+	}
 	for _, a := range j.Oracle.Aggregations {
-		topics = append(topics, j.results(a.Name))
+		topics = append(topics, j.Results(a.Name))
 	}
 	return topics
 }
 
 // WriteConfig writes the configuration file: the job on its brokers, or on an embedded one in its own state directory.
 func (j *Job) WriteConfig() error {
+	if j.Render != nil {
+		text, err := j.Render(j)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(j.Config(), text, 0o600)
+	}
 	c := &j.Oracle
 	var b bytes.Buffer
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
@@ -75,7 +97,7 @@ func (j *Job) WriteConfig() error {
 		line("kafka: {embedded: {partitions: %d}}", c.Partitions)
 	}
 	line("input:")
-	line("  topic: %s", j.input())
+	line("  topic: %s", j.Input())
 	line("  key: [%s]", quoted(c.Key))
 	line("  partitioned_by: [%s]", quoted(c.RecordKeyFields()))
 	line("  partitioner: %s", c.Partitioner)
@@ -86,11 +108,11 @@ func (j *Job) WriteConfig() error {
 		line("  - name: %s", a.Name)
 		line("    window: {tumbling: %dms, offset: %dms, grace: %dms}", a.Size, a.Offset, a.Grace)
 		line("    functions: [%s]", strings.Join(a.Functions, ", "))
-		line("    output: {topic: %s, emit: final}", j.results(a.Name))
+		line("    output: {topic: %s, emit: final}", j.Results(a.Name))
 	}
-	line("late: {topic: %s}", j.late())
-	line("dead_letter: {topic: %s}", j.dead())
-	line("changelog: {topic: %s}", j.changelog())
+	line("late: {topic: %s}", j.Late())
+	line("dead_letter: {topic: %s}", j.Dead())
+	line("changelog: {topic: %s}", j.Changelog())
 	line("state: {dir: %q, store: memory}", j.StateDir())
 	if j.MaxRecords > 0 {
 		line("commit: {max_records: %d}", j.MaxRecords)

@@ -128,7 +128,7 @@ func (s strike) String() string {
 
 // strike starts tidemark run, kills it, and judges the kill.
 func (l *KillLoop) strike(ctx context.Context, r round) (strike, error) {
-	mark, err := l.Reader.Ends(ctx, l.Job.changelog())
+	mark, err := l.Reader.Ends(ctx, l.Job.Changelog())
 	if err != nil && !errors.Is(err, oracle.ErrNoTopic) { // before the first start there is none
 		return strike{}, err
 	}
@@ -147,7 +147,7 @@ func (l *KillLoop) strike(ctx context.Context, r round) (strike, error) {
 	case <-ctx.Done():
 	case <-worker.done:
 	}
-	ends, endsErr := l.Reader.Ends(ctx, l.Job.input())
+	ends, endsErr := l.Reader.Ends(ctx, l.Job.Input())
 	err = worker.kill()
 	switch {
 	case errors.Is(err, os.ErrProcessDone) && worker.err == nil && r.untilIdle:
@@ -163,7 +163,7 @@ func (l *KillLoop) strike(ctx context.Context, r round) (strike, error) {
 // judge counts what was committed since the marks and what waited below the ends of the input.
 func (l *KillLoop) judge(ctx context.Context, mark, ends []int64) (strike, error) {
 	var s strike
-	partitions, err := l.Reader.ReadFrom(ctx, l.Job.changelog(), mark, oracle.AtStable)
+	partitions, err := l.Reader.ReadFrom(ctx, l.Job.Changelog(), mark, oracle.AtStable)
 	if errors.Is(err, oracle.ErrNoTopic) {
 		return s, nil
 	} else if err != nil {
@@ -176,7 +176,7 @@ func (l *KillLoop) judge(ctx context.Context, mark, ends []int64) (strike, error
 		}
 		s.committed += int(f.Updates)
 	}
-	done, err := l.Reader.GroupOffsets(ctx, l.Job.group(), l.Job.input(), len(ends))
+	done, err := l.Reader.GroupOffsets(ctx, l.Job.Group(), l.Job.Input(), len(ends))
 	for p, end := range ends {
 		if done != nil {
 			s.waiting += end - max(0, done[p])

@@ -21,7 +21,7 @@ type Sight struct {
 
 // Expect reads the input topic and lets the oracle judge it.
 func (j *Job) Expect(ctx context.Context, reader *oracle.Reader) (*Expected, error) {
-	input, err := reader.Read(ctx, j.input(), oracle.AtHighWatermark)
+	input, err := reader.Read(ctx, j.Input(), oracle.AtHighWatermark)
 	if err != nil {
 		return nil, err
 	}
@@ -36,11 +36,11 @@ func (j *Job) RunUntilIdle(ctx context.Context, name string) error {
 
 // Lag is the number of offsets below the ends of the input that the group does not know as done: what lag tools show.
 func (j *Job) Lag(ctx context.Context, reader *oracle.Reader) (lag int64, err error) {
-	ends, err := reader.Ends(ctx, j.input())
+	ends, err := reader.Ends(ctx, j.Input())
 	if err != nil {
 		return 0, err
 	}
-	done, err := reader.GroupOffsets(ctx, j.group(), j.input(), len(ends))
+	done, err := reader.GroupOffsets(ctx, j.Group(), j.Input(), len(ends))
 	if err != nil {
 		return 0, err
 	}
@@ -59,7 +59,7 @@ func (j *Job) Look(ctx context.Context, reader *oracle.Reader) (s *Sight, err er
 	if s.State, err = ParseDump(s.Dump); err != nil {
 		return nil, err
 	}
-	if err := s.fold(ctx, reader, j.changelog()); err != nil {
+	if err := s.fold(ctx, reader, j.Changelog()); err != nil {
 		return nil, err
 	}
 	s.Results = []Line{}
@@ -70,10 +70,13 @@ func (j *Job) Look(ctx context.Context, reader *oracle.Reader) (s *Sight, err er
 		}
 		s.Results = append(s.Results, lines...)
 	}
-	late, err1 := j.outputs(ctx, reader, j.late())
-	dead, err2 := j.outputs(ctx, reader, j.dead())
-	s.Late, s.Dead = late, dead
-	return s, errors.Join(err1, err2)
+	if !j.NoLate {
+		if s.Late, err = j.outputs(ctx, reader, j.Late()); err != nil {
+			return nil, err
+		}
+	}
+	s.Dead, err = j.outputs(ctx, reader, j.Dead())
+	return s, err
 }
 
 // fold folds the changelog from its beginning, without tidemark: its live entries and the last commit records.
@@ -108,7 +111,7 @@ func sortKey(e oracle.Entry) []byte { return []byte(oracle.WindowID(e.Aggregatio
 
 // readResults reads one result topic. A result must lie in the partition of its task's number.
 func (j *Job) readResults(ctx context.Context, reader *oracle.Reader, aggregation string) ([]Line, error) {
-	topic := j.results(aggregation)
+	topic := j.Results(aggregation)
 	partitions, err := reader.Read(ctx, topic, oracle.AtHighWatermark)
 	if err != nil {
 		return nil, err

@@ -14,6 +14,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -164,6 +165,9 @@ func (s *SASL) mechanism() (sasl.Mechanism, error) {
 	}
 	return nil, refuse("connect", errors.New("unknown SASL mechanism "+s.Mechanism), "use PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512")
 }
+
+// Dialing are franz-go's options to reach the same cluster, for readers that share nothing else with this package.
+func (c *Cluster) Dialing() []kgo.Opt { return slices.Clone(c.base) }
 
 // backoff is the pause before try n + 1 of one request: short at first, for most such errors are a leader or a
 // coordinator that has just moved.

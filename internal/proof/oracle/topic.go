@@ -44,8 +44,11 @@ type Reader struct {
 }
 
 // NewReader makes a reader for a cluster. Nothing is sent before the first call.
-func NewReader(brokers ...string) (*Reader, error) {
-	client, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.MetadataMinAge(20*time.Millisecond))
+func NewReader(brokers ...string) (*Reader, error) { return NewReaderWith(kgo.SeedBrokers(brokers...)) }
+
+// NewReaderWith is NewReader for a cluster that takes more to reach than addresses.
+func NewReaderWith(options ...kgo.Opt) (*Reader, error) {
+	client, err := kgo.NewClient(append(options[:len(options):len(options)], kgo.MetadataMinAge(20*time.Millisecond))...)
 	if err != nil {
 		return nil, err
 	}
@@ -93,6 +96,20 @@ func (r *Reader) ReadFrom(ctx context.Context, topic string, from []int64, end E
 		}
 	}
 	return out, nil
+}
+
+// Last returns about the last n committed records of a topic by partition: as many offsets of each partition, markers and
+// holes among them.
+func (r *Reader) Last(ctx context.Context, topic string, n int64) ([][]Message, error) {
+	places, err := r.places(ctx, topic, AtHighWatermark)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", topic, err)
+	}
+	from := make([]int64, len(places))
+	for i, p := range places {
+		from[i] = max(p.start, p.end-n/int64(len(places)))
+	}
+	return r.ReadFrom(ctx, topic, from, AtHighWatermark)
 }
 
 // Ends returns the high watermark of each partition of a topic.

@@ -175,3 +175,18 @@ func (l *brokerLog) failure() error {
 	defer l.mu.Unlock()
 	return l.first
 }
+
+// Volatile hosts a broker of this process that keeps everything in memory and is gone with stop. It is for trials, which
+// bring their own data and take it away again.
+func Volatile(partitions int) (addr string, stop func(), err error) {
+	cluster, err := kfake.NewCluster(
+		kfake.NumBrokers(1),
+		kfake.Ports(0),
+		kfake.DefaultNumPartitions(partitions),
+		kfake.BrokerConfigs(settings),
+	)
+	if err != nil {
+		return "", nil, fmt.Errorf("broker in memory: %w", err)
+	}
+	return cluster.ListenAddrs()[0], cluster.Close, nil
+}

@@ -1,0 +1,258 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/tidemark-streams/tidemark/cmd/tidemark/internal/embedded"
+	"github.com/tidemark-streams/tidemark/internal/config"
+	"github.com/tidemark-streams/tidemark/internal/crash"
+	"github.com/tidemark-streams/tidemark/internal/proof"
+	"github.com/tidemark-streams/tidemark/internal/proof/oracle"
+	"github.com/tidemark-streams/tidemark/internal/proof/trial"
+	"github.com/tidemark-streams/tidemark/reading"
+)
+
+// verifyOptions are what the command line says.
+type verifyOptions struct {
+	config     string
+	kills      int
+	seed       uint64
+	points     []string
+	duration   time.Duration
+	parallel   int
+	report     string
+	json       bool
+	listPoints bool
+}
+
+func (e *env) verifyCommand() *cobra.Command {
+	var o verifyOptions
+	cmd := &cobra.Command{
+		Use:   "verify -c FILE [flags]",
+		Short: "Crash-test your own job: kill it again and again, and compare with an independent oracle",
+		Long: `Run the job of the file under names of its own, JOB-verify-*, kill it at named points and at random times while readings
+flow, make steps of it fail, delete and damage its checkpoints, move its partitions between two instances; and after every
+few kills compare state, results, late readings, dead letters and counters with what an independent oracle makes of the
+same readings.
+
+It touches nothing of the job. With brokers of your own the topics of the trial are made there and removed afterwards, and
+the readings are copies of those in the job's input topic, as far as there are any; else they are generated. With
+"kafka: embedded" it happens on a broker in memory. Windows, functions, time and limits are those of the file; commits and
+checkpoints come more often, so that a short trial meets many of them.
+
+Exit code 0 says that nothing was found, 1 that something was, or that the trial could not be carried out.`,
+		Args: arguments(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.listPoints {
+				_, err := fmt.Fprintln(e.out, strings.Join(crash.Points(), "\n"))
+				return err
+			}
+			return e.tryJob(cmd.Context(), &o)
+		},
+	}
+	configFlag(cmd, &o.config)
+	f := cmd.Flags()
+	f.IntVar(&o.kills, "kills", 12, "kills that count: those that hit a process in the middle of something")
+	f.Uint64Var(&o.seed, "seed", 0, "of what is done and when; 0: a new one")
+	f.StringSliceVar(&o.points, "points", nil, "kill at these points only, not at random times")
+	f.DurationVar(&o.duration, "duration", 0, "no new kills after this time")
+	f.IntVar(&o.parallel, "parallel", 1, "jobs that are tried at the same time")
+	f.StringVar(&o.report, "report", "", "write a report to this file")
+	f.BoolVar(&o.json, "json", false, "print JSON objects, one a line; the last one is the summary")
+	f.BoolVar(&o.listPoints, "list-points", false, "print the names of all points, one a line, and end")
+	return cmd
+}
+
+// tryJob tries the job.
+func (e *env) tryJob(ctx context.Context, o *verifyOptions) (err error) {
+	if o.kills < 1 || o.parallel < 1 || o.duration < 0 {
+		return usage(errors.New("verify: --kills and --parallel must be at least 1, and --duration not negative"))
+	}
+	if o.seed == 0 {
+		o.seed = rand.Uint64N(1 << 53) // it can be read back from JSON
+	}
+	defined, err := e.load(o.config)
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "tidemark-verify-")
+	if err != nil {
+		return err
+	}
+	v, err := e.newTrial(ctx, o, defined, dir)
+	if err != nil {
+		return errors.Join(err, os.RemoveAll(dir))
+	}
+	defer v.close()
+	e.say("verify: seed %d, %s; names begin with %s-; %s", o.seed, v.readings, v.options.Prefix, dir)
+	summary, err := trial.Run(ctx, v.options)
+	v.progress.close()
+	if len(summary.Anomalies) == 0 {
+		err = errors.Join(err, os.RemoveAll(dir))
+	}
+	return errors.Join(err, e.verdict(ctx, o, v, &summary, err))
+}
+
+// verification is what a trial needs beside its options.
+type verification struct {
+	options  trial.Options
+	readings string // in words
+	where    string // the brokers, in words
+	close    func()
+	progress *progress
+}
+
+// newTrial makes the options of a trial out of the job's file.
+func (e *env) newTrial(ctx context.Context, o *verifyOptions, defined *config.Job, dir string) (*verification, error) {
+	model, err := oracleConfig(defined)
+	if err != nil {
+		return nil, err
+	}
+	binary, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	path, err := filepath.Abs(o.config)
+	if err != nil {
+		return nil, err
+	}
+	v := &verification{close: func() {}, progress: e.progress("verify", int64(o.kills)), readings: "generated readings"}
+	v.options = trial.Options{Prefix: defined.Name + "-verify", Dir: dir, Rate: verifyRate, Seed: o.seed, Kills: o.kills,
+		Duration: o.duration, Points: o.points, Parallel: o.parallel, Tell: e.tellTrial(o, v)}
+	model.Partitions = int32(max(defined.Kafka.EmbeddedPartitions, 1))
+	if err := e.reachTrial(ctx, defined, v, model); err != nil {
+		v.close()
+		return nil, err
+	}
+	if v.options.Source == nil {
+		v.options.Source = trial.Generated(model)
+	}
+	var brokers []string
+	if defined.Kafka.Embedded {
+		brokers = []string{v.where}
+	}
+	v.options.Job = proof.Job{Binary: binary, Oracle: *model, NoLate: defined.Late == "", Variables: config.OwnVariables(os.Environ()),
+		Render: func(j *proof.Job) ([]byte, error) {
+			return config.Rename(path, config.Names{Job: j.Name, Input: j.Input(), Late: j.Late(), DeadLetter: j.Dead(), Changelog: j.Changelog(),
+				Result: j.Results, StateDir: j.StateDir(), Brokers: brokers, Commit: min(verifyCommit, defined.Commit.Interval),
+				Checkpoint: min(verifyCheckpoint, defined.Checkpoint), MaxRecords: j.MaxRecords})
+		}}
+	return v, nil
+}
+
+// The pace of a trial.
+const (
+	verifyRate       = 1000 // readings a second
+	verifyCommit     = 20 * time.Millisecond
+	verifyCheckpoint = 150 * time.Millisecond
+	verifyReadings   = 200_000 // of the job's own, at most
+)
+
+// reachTrial finds the brokers, and the job's own readings.
+func (e *env) reachTrial(ctx context.Context, defined *config.Job, v *verification, model *oracle.Config) error {
+	if defined.Kafka.Embedded {
+		addr, stop, err := embedded.Volatile(defined.Kafka.EmbeddedPartitions)
+		if err != nil {
+			return err
+		}
+		v.where, v.close = addr, stop
+		v.options.Client = []kgo.Opt{kgo.SeedBrokers(addr)}
+		return nil
+	}
+	connection, err := e.connect(ctx, defined)
+	if err != nil {
+		return err
+	}
+	v.close = connection.close
+	admin, err := connection.reach(ctx, e)
+	if err != nil {
+		return err
+	}
+	defer admin.Close()
+	v.where = strings.Join(defined.Kafka.Brokers, ",")
+	v.options.Client = connection.Dialing()
+	topics, err := admin.Topics(ctx, defined.Input.Topic)
+	if err != nil {
+		return err
+	}
+	info, ok := topics[defined.Input.Topic]
+	if !ok {
+		return nil
+	}
+	model.Partitions = info.Partitions
+	return v.ownReadings(ctx, defined.Input.Topic)
+}
+
+// ownReadings reads what is in the job's input now. Nothing else of the job is looked at.
+func (v *verification) ownReadings(ctx context.Context, topic string) error {
+	reader, err := oracle.NewReaderWith(v.options.Client...)
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
+	own, err := reader.Last(ctx, topic, verifyReadings)
+	if err != nil {
+		return err
+	}
+	n := 0
+	for _, messages := range own {
+		n += len(messages)
+	}
+	if n > 0 {
+		v.readings = fmt.Sprintf("the last %d readings of %s", n, topic)
+		v.options.Source = func(uint64) trial.Source { return trial.Own(own) }
+	}
+	return nil
+}
+
+// tellTrial shows how a trial goes.
+func (e *env) tellTrial(o *verifyOptions, v *verification) func(trial.Event) {
+	lines := make(chan trial.Event, 1)
+	lines <- trial.Event{} // a token: one at a time
+	return func(event trial.Event) {
+		<-lines
+		defer func() { lines <- event }()
+		if o.json {
+			_ = json.NewEncoder(e.out).Encode(map[string]any{"event": event.Text, "kills": event.Summary.Kills,
+				"useful_kills": event.Summary.Useful, "anomalies": len(event.Summary.Anomalies)})
+			_ = e.out.Flush() // the last line tells a failure
+			return
+		}
+		v.progress.set(int64(event.Summary.Useful), "%d useful kills of %d, %d comparisons, %d anomalies; %s", event.Summary.Useful, o.kills,
+			event.Summary.Rounds, len(event.Summary.Anomalies), event.Text)
+	}
+}
+
+// oracleConfig makes the oracle's configuration out of the job's.
+func oracleConfig(defined *config.Job) (*oracle.Config, error) {
+	c := oracle.Defaults()
+	format := defined.Input.Format
+	plain := reading.Format{Key: format.Key, Values: format.Values, Time: format.Time, Unit: format.Unit, Min: format.Min, MaxAhead: format.MaxAhead}
+	if !reflect.DeepEqual(format, plain) || !format.Unit.Numeric() && format.Unit != reading.RFC3339 {
+		return nil, errors.New("verify has an oracle for records that are one reading each, with key, values and time at the top: this input is read in another way")
+	}
+	c.Key, c.PartitionedBy, c.Values = format.Key, defined.Input.PartitionedBy, format.Values
+	c.Time = oracle.TimeField{Name: format.Time, Unit: format.Unit.String()}
+	c.MaxAhead, c.Min = min(format.MaxAhead.Milliseconds(), 1<<50), format.Min // sums of times stay far from overflow
+	c.Partitioner = string(defined.Input.Partitioner)
+	for _, a := range defined.Aggregations {
+		model := oracle.Aggregation{Name: a.Name, Grace: a.Grace, Functions: a.Functions.Names()}
+		if err := oracleWindow(&model, a.Window); err != nil {
+			return nil, fmt.Errorf("aggregation %s: %w", a.Name, err)
+		}
+		c.Aggregations = append(c.Aggregations, model)
+	}
+	return &c, nil
+}

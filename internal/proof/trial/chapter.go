@@ -1,0 +1,279 @@
+package trial
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	mathrand "math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/tidemark-streams/tidemark/internal/proof"
+	"github.com/tidemark-streams/tidemark/internal/proof/oracle"
+)
+
+// chapter is one job from its birth to its removal.
+type chapter struct {
+	trial  *Trial
+	number int
+	goal   int // useful kills
+	seed   uint64
+	random *mathrand.Rand
+	dir    string
+
+	job, second *proof.Job // two instances of one job
+	client      *kgo.Client
+	admin       *kadm.Client
+	reader      *oracle.Reader
+	feed        *feeder
+
+	starts  int
+	useful  int
+	barren  int // kills without use since the last useful one
+	history []string
+	points  []string        // of the history
+	hurt    map[string]bool // checkpoints that this chapter has damaged
+	short   bool            // the changelog's tombstones may be gone: checkpoints are too old
+	bad     bool            // an anomaly was found
+}
+
+// run lives the chapter.
+func (c *chapter) run(ctx context.Context) (err error) {
+	if err := c.open(ctx); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.close()) }()
+	c.trial.note(c.number, "", func(s *Summary) { s.Chapters++ })
+	if err := c.firstStarts(ctx); err != nil {
+		return err
+	}
+	for !c.bad {
+		for n := 0; n < roundKills && c.useful < c.goal && !c.bad; {
+			before := c.useful
+			if err := c.strike(ctx); err != nil {
+				return c.interrupted(ctx, err)
+			}
+			n += c.useful - before
+			if c.enough() {
+				break
+			}
+		}
+		if c.bad {
+			break
+		}
+		last := c.useful >= c.goal || c.enough()
+		if err := c.compare(ctx, last); err != nil {
+			return c.interrupted(ctx, err)
+		}
+		if last {
+			break
+		}
+	}
+	return nil
+}
+
+// mostBarren is how many kills in a row may be of no use.
+const mostBarren = 40
+
+// enough tells whether the chapter has to end before it has reached its goal.
+func (c *chapter) enough() bool {
+	_, ended, _ := c.feed.written()
+	return ended || c.trial.over() || c.barren >= mostBarren
+}
+
+func (c *chapter) interrupted(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	return fmt.Errorf("chapter %d, seed %d: %w", c.number, c.seed, err)
+}
+
+// open makes the names of the chapter and what stands behind them.
+func (c *chapter) open(ctx context.Context) (err error) {
+	var nonce [5]byte
+	_, _ = rand.Read(nonce[:]) // never fails: it would end the program
+	name := c.trial.Prefix + "-" + hex.EncodeToString(nonce[:])
+	c.hurt = map[string]bool{}
+	job := c.trial.Job
+	job.Name, job.Dir, job.MaxRecords = name, filepath.Join(c.dir, "a"), 0
+	if c.seed%2 == 0 {
+		job.MaxRecords = 40 // what falls due together is written in slices
+	}
+	second := job
+	second.Dir = filepath.Join(c.dir, "b")
+	c.job, c.second = &job, &second
+	for _, j := range []*proof.Job{c.job, c.second} {
+		if err := os.MkdirAll(j.Dir, 0o700); err != nil {
+			return err
+		}
+		if err := j.WriteConfig(); err != nil {
+			return err
+		}
+	}
+	if c.client, c.admin, err = c.trial.connect(); err != nil {
+		return err
+	}
+	if c.reader, err = oracle.NewReaderWith(c.trial.Client...); err != nil {
+		return err
+	}
+	if err := c.refuseTaken(ctx); err != nil {
+		return err
+	}
+	made, err := c.admin.CreateTopics(ctx, job.Oracle.Partitions, -1, nil, job.Topics()...)
+	if err == nil {
+		err = made.Error()
+	}
+	if err != nil {
+		return fmt.Errorf("make the topics of the trial: %w", err)
+	}
+	c.feed = startFeeder(context.WithoutCancel(ctx), c.client, job.Input(), c.trial.Source(c.seed), c.trial.Rate)
+	return nil
+}
+
+// refuseTaken looks whether a name of the chapter exists.
+func (c *chapter) refuseTaken(ctx context.Context) error {
+	topics, err := c.admin.ListTopics(ctx)
+	if err != nil {
+		return err
+	}
+	for _, t := range append(c.job.Topics(), c.job.Changelog()) {
+		if topics.Has(t) {
+			return errNameTaken("topic", t)
+		}
+	}
+	groups, err := c.admin.ListGroups(ctx)
+	if err != nil {
+		return err
+	}
+	if _, taken := groups[c.job.Group()]; taken {
+		return errNameTaken("group", c.job.Group())
+	}
+	return nil
+}
+
+// cleaning is how long what a chapter has made may take to be removed.
+const cleaning = 20 * time.Second
+
+// close removes what the chapter has made, but for its directory when something was found.
+func (c *chapter) close() (err error) {
+	if c.feed != nil {
+		c.feed.close()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), cleaning)
+	defer cancel()
+	if c.feed != nil {
+		err = errors.Join(c.evict(ctx, c.job), c.evict(ctx, c.second))
+		gone, failed := c.admin.DeleteTopics(ctx, append(c.job.Topics(), c.job.Changelog())...)
+		for _, g := range gone {
+			if !errors.Is(g.Err, kerr.UnknownTopicOrPartition) {
+				failed = errors.Join(failed, g.Err)
+			}
+		}
+		_, unknown := c.admin.DeleteGroups(ctx, c.job.Group())
+		if unknown != nil && !errors.Is(unknown, kerr.GroupIDNotFound) {
+			failed = errors.Join(failed, unknown)
+		}
+		if failed != nil {
+			err = errors.Join(err, fmt.Errorf("remove what the trial has made, named %s-*: %w", c.job.Name, failed))
+		}
+	}
+	if c.client != nil {
+		c.client.Close()
+	}
+	if c.reader != nil {
+		c.reader.Close()
+	}
+	if c.bad {
+		return err
+	}
+	return errors.Join(err, os.RemoveAll(c.dir))
+}
+
+// found notes an anomaly.
+func (c *chapter) found(a proof.Anomaly) {
+	c.bad = true
+	c.trial.note(c.number, "ANOMALY: "+a.String(), func(s *Summary) {
+		s.Anomalies = append(s.Anomalies, Found{Anomaly: a, Chapter: c.number, Seed: c.seed, After: slices.Clone(c.history),
+			Points: slices.Clone(c.points), Kills: s.Kills, Dir: c.dir})
+	})
+}
+
+// patience is how long the program may take for what it always does in the end.
+const patience = 90 * time.Second
+
+// compare lets the job come to rest and holds it against the oracle. The last one also starts it twice more: neither may
+// change anything.
+func (c *chapter) compare(ctx context.Context, last bool) error {
+	c.feed.pause(true)
+	defer c.feed.pause(false)
+	readings, _, err := c.feed.written()
+	if err != nil {
+		return err
+	}
+	if readings == 0 {
+		return errNoReadings
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, errors.New("the job did not come to rest"))
+	defer cancel()
+	l, err := c.start(c.job, "", "run", "--until-idle", "--json")
+	if err != nil {
+		return err
+	}
+	if !l.ends(ctx, patience) {
+		_ = l.Kill()
+		_, err := c.read(l)
+		c.found(proof.Anomaly{Kind: Stopped, Where: "process " + l.name, Want: "a run until idle that ends", Found: "one at work after " + patience.String()})
+		return err
+	}
+	if _, err := c.read(l); err != nil {
+		return err
+	}
+	if failure := l.Failure(); failure != nil {
+		c.found(proof.Anomaly{Kind: Stopped, Where: "process " + l.name, Want: "a run until idle with exit code 0", Found: failure.Error()})
+		return nil
+	}
+	return c.judge(ctx, readings, last)
+}
+
+// judge holds what is published against what the oracle makes of the input.
+func (c *chapter) judge(ctx context.Context, readings int64, last bool) error {
+	want, err := c.job.Expect(ctx, c.reader)
+	if err != nil {
+		return err
+	}
+	sight, err := c.job.Look(ctx, c.reader)
+	if err != nil {
+		c.found(proof.Anomaly{Kind: proof.Torn, Where: "what is published", Want: "topics and state that can be read", Found: err.Error()})
+		return nil
+	}
+	anomalies := proof.Compare(want, &sight.Observed)
+	if len(anomalies) == 0 && last {
+		if _, err := c.job.Prove(ctx, c.reader, want); err != nil {
+			anomalies = append(anomalies, proof.Anomaly{Kind: proof.Torn, Where: "two more starts", Want: "nothing changed", Found: err.Error()})
+		}
+	}
+	for _, a := range anomalies {
+		c.found(a)
+	}
+	c.history, c.points = nil, nil
+	c.trial.note(c.number, fmt.Sprintf("chapter %d: %d readings, %d results, %d open windows: equal to the oracle's", c.number, readings,
+		len(sight.Results), len(sight.State)), func(s *Summary) {
+		s.Rounds++
+		if last {
+			s.Readings += readings
+			s.Results += len(sight.Results)
+			s.Windows += len(sight.State)
+			s.Late += len(sight.Late)
+			s.Dead += len(sight.Dead)
+		}
+	})
+	return nil
+}

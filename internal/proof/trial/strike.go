@@ -1,0 +1,336 @@
+package trial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/tidemark-streams/tidemark/internal/proof"
+)
+
+// Times of a strike.
+const (
+	reachLimit  = 4 * time.Second // a point that is not reached by then is not waited for
+	workLimit   = 20 * time.Second
+	randomReach = 250 * time.Millisecond // after the first commit
+	earlyReach  = 700 * time.Millisecond // after the start
+)
+
+// firstStarts are strikes at a job that is not born yet.
+func (c *chapter) firstStarts(ctx context.Context) error {
+	defer c.feed.pause(false)
+	point, ok := c.trial.point(true)
+	if !ok || len(c.trial.Points) == 0 && c.random.IntN(2) == 0 {
+		return nil
+	}
+	r := recipeOf(point)
+	if r.reset {
+		return c.reset(ctx, point)
+	}
+	c.feed.pause(false)
+	return c.atPoint(ctx, point, r)
+}
+
+// reset kills the reset of a job that is born and has consumed nothing: a life that has published something would publish
+// it again.
+func (c *chapter) reset(ctx context.Context, point string) error {
+	born, err := c.start(c.job, "", "run", "--until-idle", "--json")
+	if err != nil {
+		return err
+	}
+	if !born.ends(ctx, workLimit) || born.Failure() != nil {
+		return errors.Join(errors.New("a job without input did not come to rest"), born.end(), born.Failure())
+	}
+	c.feed.pause(false)
+	for _, order := range []string{"KILL@" + point, ""} {
+		l, err := c.start(c.job, order, "reset", "--yes", "--who", "verify", "--why", "a trial", "--json")
+		if err != nil {
+			return err
+		}
+		if !l.ends(ctx, workLimit) {
+			return errors.Join(fmt.Errorf("reset did not end within %s", workLimit), l.end())
+		}
+		if order != "" {
+			if err := c.count(ctx, l, "reset, "+order); err != nil {
+				return err
+			}
+			continue
+		}
+		if failure := l.Failure(); failure != nil {
+			c.found(proof.Anomaly{Kind: Stopped, Where: "process " + l.name, Want: "a reset that is finished", Found: failure.Error()})
+		}
+	}
+	c.trial.note(c.number, "", func(s *Summary) { s.Resets++ })
+	return nil
+}
+
+// strike is one kill, or several that belong together.
+func (c *chapter) strike(ctx context.Context) error {
+	if _, _, err := c.feed.written(); err != nil {
+		return err
+	}
+	if err := c.prepare(); err != nil {
+		return err
+	}
+	n := c.random.IntN(100)
+	switch {
+	case len(c.trial.Points) > 0 || n < 60:
+		if point, ok := c.trial.point(false); ok {
+			return c.atPoint(ctx, point, recipeOf(point))
+		}
+		if len(c.trial.Points) > 0 { // only those of first starts are wanted
+			c.goal = c.useful
+			return nil
+		}
+		return c.atRandom(ctx)
+	case n < 84:
+		return c.atRandom(ctx)
+	case n < 93:
+		return c.move(ctx)
+	}
+	return c.zombie(ctx, c.random.IntN(2) == 0)
+}
+
+// prepare hurts what the last process has left, now and then.
+func (c *chapter) prepare() error {
+	switch n := c.random.IntN(12); {
+	case n == 0:
+		c.note("local state deleted")
+		c.trial.note(c.number, "", func(s *Summary) { s.Wiped++ })
+		return os.RemoveAll(c.job.LocalState())
+	case n < 3:
+		return c.damage()
+	}
+	return nil
+}
+
+// atPoint kills at a point.
+func (c *chapter) atPoint(ctx context.Context, point string, r recipe) error {
+	order := fmt.Sprintf("KILL@%s#%d", point, 1+c.random.IntN(r.most))
+	if strings.HasPrefix(point, "commit.") && c.random.IntN(3) == 0 { // the error is survived, the kill is not
+		steps := []string{"commit.send", "commit.half", "commit.end", "commit.ended"}
+		order = fmt.Sprintf("FAIL@%s#%d,", steps[c.random.IntN(len(steps))], 1+c.random.IntN(3)) + order
+	}
+	if r.hurt {
+		if err := c.damage(); err != nil {
+			return err
+		}
+	}
+	if r.tmp {
+		if err := c.leaveTmp(); err != nil {
+			return err
+		}
+	}
+	args := []string{"run", "--json"}
+	if r.leave {
+		args = append(args, "--until-idle")
+	}
+	l, err := c.start(c.job, order, args...)
+	if err != nil {
+		return err
+	}
+	limit := reachLimit
+	if r.leave {
+		limit = workLimit
+	}
+	l.ends(ctx, limit)
+	return c.count(ctx, l, order)
+}
+
+// atRandom kills at a random time after the first commit or, sometimes, after the start.
+func (c *chapter) atRandom(ctx context.Context) error {
+	l, err := c.start(c.job, "")
+	if err != nil {
+		return err
+	}
+	if c.random.IntN(4) == 0 {
+		l.ends(ctx, time.Duration(c.random.Int64N(int64(earlyReach))))
+	} else {
+		l.sees(ctx, firstCommit, workLimit)
+		l.ends(ctx, time.Duration(c.random.Int64N(int64(randomReach))))
+	}
+	return c.count(ctx, l, "at a random time")
+}
+
+// move lets a second instance take partitions, kills one of the two, and lets the other take over what is left.
+func (c *chapter) move(ctx context.Context) error {
+	first, err := c.start(c.job, "")
+	if err != nil {
+		return err
+	}
+	first.sees(ctx, firstCommit, workLimit)
+	second, err := c.start(c.second, "")
+	if err != nil {
+		return errors.Join(err, first.end())
+	}
+	moved := second.sees(ctx, firstCommit, workLimit)
+	victim, survivor := first, second
+	if c.random.IntN(2) == 0 {
+		victim, survivor = second, first
+	}
+	victim.ends(ctx, time.Duration(c.random.Int64N(int64(randomReach))))
+	if err := c.count(ctx, victim, "one of two instances, at a random time"); err != nil {
+		return errors.Join(err, survivor.end())
+	}
+	if err := c.evict(ctx, victim.job); err != nil {
+		return errors.Join(err, survivor.end())
+	}
+	survivor.ends(ctx, randomReach+time.Duration(c.random.Int64N(int64(2*randomReach))))
+	if moved {
+		c.trial.note(c.number, "", func(s *Summary) { s.Moves++ })
+	}
+	return errors.Join(c.count(ctx, survivor, "the other instance, while it takes over"), c.evict(ctx, c.second))
+}
+
+// zombie stops an owner in the middle of a commit, lets a second instance take over, and lets the first one go on. late
+// wakes it when the second one has looked at the log and has not fenced it yet: what it commits then must not be lost.
+func (c *chapter) zombie(ctx context.Context, late bool) error {
+	partition := c.random.IntN(int(c.job.Oracle.Partitions))
+	stop := fmt.Sprintf("STOP@commit.end/%d#%d", partition, 2+c.random.IntN(4))
+	first, err := c.start(c.job, stop)
+	if err != nil {
+		return err
+	}
+	if !first.sees(ctx, reached, reachLimit) {
+		return c.count(ctx, first, stop)
+	}
+	if err := c.evict(ctx, c.job); err != nil {
+		return errors.Join(err, first.end())
+	}
+	order := ""
+	if late {
+		order = fmt.Sprintf("STOP@recover.fence/%d", partition)
+	}
+	second, err := c.start(c.second, order)
+	if err != nil {
+		return errors.Join(err, first.end())
+	}
+	if late {
+		took := second.sees(ctx, reached, workLimit)
+		err = first.Resume()
+		first.sees(ctx, "stopped in the middle", reachLimit/4) // it is told that it has lost its seat after its commit
+		if took {
+			err = errors.Join(err, second.Resume())
+		}
+	} else {
+		second.sees(ctx, firstCommit, workLimit)
+		err = first.Resume()
+		first.sees(ctx, `"class":"fenced"`, reachLimit/4)
+	}
+	if err != nil {
+		return errors.Join(err, first.end(), second.end())
+	}
+	second.sees(ctx, firstCommit, reachLimit)
+	second.ends(ctx, time.Duration(c.random.Int64N(int64(randomReach))))
+	c.trial.note(c.number, "", func(s *Summary) { s.Zombies++ })
+	err = c.count(ctx, first, "an owner that woke after a takeover")
+	return errors.Join(err, c.count(ctx, second, "the instance that had taken over"), c.evict(ctx, c.second))
+}
+
+// count ends the process if it has not ended, and judges the kill.
+func (c *chapter) count(ctx context.Context, l *life, what string) error {
+	if err := l.end(); err != nil {
+		if _, failed := c.read(l); failed != nil {
+			return failed
+		}
+		if strings.Contains(l.text, "leave") || strings.Contains(l.text, "left") {
+			return nil // it was done before
+		}
+		c.found(proof.Anomaly{Kind: Stopped, Where: "process " + l.name, Want: "a process at work until it is killed", Found: err.Error()})
+		return nil
+	}
+	t, err := c.read(l)
+	if err != nil {
+		return err
+	}
+	waiting, err := c.waiting(ctx)
+	if err != nil {
+		return err
+	}
+	hit := len(t.point) > 0
+	useful := (hit || t.committed) && waiting > 0
+	if useful {
+		c.useful++
+		c.barren = 0
+	} else {
+		c.barren++
+	}
+	c.note("%s", what)
+	c.points = append(c.points, t.point...)
+	text := fmt.Sprintf("chapter %d, process %s: killed %s, %d readings waiting", c.number, l.name, what, waiting)
+	c.trial.note(c.number, text, func(s *Summary) {
+		s.Kills++
+		s.Failures += t.failures
+		switch {
+		case useful && hit:
+			s.Useful++
+			for _, p := range t.point {
+				s.Points[p]++
+			}
+		case useful:
+			s.Useful++
+			s.Random++
+		case !hit && !t.committed:
+			s.Early++
+		default:
+			s.Idle++
+		}
+		if !hit && strings.Contains(l.text, "KILL@") {
+			s.Missed++
+		}
+	})
+	return nil
+}
+
+func (c *chapter) note(format string, args ...any) {
+	c.history = append(c.history, fmt.Sprintf(format, args...))
+}
+
+// waiting is how many readings are in the input and not known as done to the group.
+func (c *chapter) waiting(ctx context.Context) (int64, error) {
+	written, _, err := c.feed.written()
+	if err != nil {
+		return 0, err
+	}
+	done, err := c.reader.GroupOffsets(ctx, c.job.Group(), c.job.Input(), int(c.job.Oracle.Partitions))
+	if err != nil {
+		return 0, err
+	}
+	for _, d := range done {
+		written -= max(0, d)
+	}
+	return written, nil
+}
+
+// evict takes the seat of a process that is dead, or that is to be taken for dead, out of the group.
+func (c *chapter) evict(ctx context.Context, job *proof.Job) error {
+	id, instance, err := seats(job.StateDir())
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	groups, err := c.admin.DescribeGroups(ctx, c.job.Group())
+	if err != nil {
+		return err
+	}
+	request := kmsg.NewPtrLeaveGroupRequest()
+	request.Group = c.job.Group()
+	for _, m := range groups[c.job.Group()].Members {
+		if m.MemberID == id && id != "" || m.InstanceID != nil && *m.InstanceID == instance {
+			out := kmsg.NewLeaveGroupRequestMember()
+			out.MemberID, out.InstanceID = m.MemberID, m.InstanceID
+			request.Members = append(request.Members, out)
+		}
+	}
+	if len(request.Members) == 0 {
+		return nil
+	}
+	_, err = request.RequestWith(ctx, c.client) // a member that is gone already is no matter
+	return err
+}

@@ -1,0 +1,113 @@
+package trial
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/tidemark-streams/tidemark/internal/crash"
+	"github.com/tidemark-streams/tidemark/internal/proof"
+	"github.com/tidemark-streams/tidemark/internal/proof/oracle"
+)
+
+// Every point has its turn, those of a first start at a first start.
+func TestEveryPointHasItsTurn(t *testing.T) {
+	tr := &Trial{random: rand.New(rand.NewPCG(1, 1))}
+	var got []string
+	for _, p := range crash.Points() {
+		next, ok := tr.point(recipeOf(p).birth)
+		if !ok || recipeOf(next).birth != recipeOf(p).birth {
+			t.Fatalf("%q, %v where one like %q was due", next, ok, p)
+		}
+		got = append(got, next)
+		if recipeOf(next).most < 1 {
+			t.Errorf("%s waits for its %dth time", next, recipeOf(next).most)
+		}
+	}
+	slices.Sort(got)
+	if !slices.Equal(got, crash.Points()) {
+		t.Errorf("%q", got)
+	}
+}
+
+// A trial over generated readings proves little unless they hold everything that can go wrong.
+func TestGeneratedHoldsEverything(t *testing.T) {
+	for _, unit := range []string{"s", "ms", "us", "ns", "rfc3339"} {
+		config := proof.FleetConfig(3)
+		config.Key, config.PartitionedBy, config.Time.Unit = []string{"site", "device"}, []string{"device"}, unit
+		source, twin := Generated(&config)(7), Generated(&config)(7)
+		partitions := make([][]oracle.Message, 3)
+		for range 6000 {
+			r, ok := source()
+			if again, _ := twin(); !ok || !bytes.Equal(r.Key, again.Key) || len(r.Value) != len(again.Value) {
+				t.Fatal("the same seed gives other readings")
+			}
+			p := &partitions[r.Partition]
+			*p = append(*p, oracle.Message{Record: oracle.Record{Offset: int64(len(*p)), Timestamp: 1 << 41, Key: r.Key, Value: r.Value}})
+		}
+		seen := map[string]int{}
+		for _, o := range proof.Expect(&config, partitions).Outcomes {
+			seen["late"] += len(o.Late)
+			for _, d := range o.Dead {
+				for _, f := range d.Faults {
+					seen[string(f)]++
+				}
+			}
+			for _, w := range o.Windows {
+				if w.Final {
+					seen["result"]++
+				} else {
+					seen["open"]++
+				}
+			}
+		}
+		for _, what := range []string{"late", "result", "open", "value", "json", "implausible"} {
+			if seen[what] == 0 {
+				t.Errorf("%s: none of 6000 readings is %s: %v", unit, what, seen)
+			}
+		}
+		if seen["wrong key"] > 0 || seen["wrong partition"] > 0 || seen["future"] > 0 {
+			t.Errorf("%s: readings that no producer writes: %v", unit, seen)
+		}
+	}
+}
+
+// Damage that changes nothing would be no test.
+func TestDamageChangesAFile(t *testing.T) {
+	for seed := range uint64(200) {
+		job := &proof.Job{Dir: t.TempDir(), Name: "j"}
+		c := &chapter{job: job, trial: &Trial{}, random: rand.New(rand.NewPCG(seed, 1)), hurt: map[string]bool{}}
+		dir := filepath.Join(job.LocalState(), "p0")
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		path, text := filepath.Join(dir, "0000000001.checkpoint"), append(make([]byte, 700), "content"...)
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.damage(); err != nil || !c.hurt[path] {
+			t.Fatalf("seed %d: %v, error %v", seed, c.hurt, err)
+		}
+		if got, err := os.ReadFile(path); err != nil || bytes.Equal(got, text) {
+			t.Errorf("seed %d: the file is as it was, error %v: %q", seed, err, c.history)
+		}
+	}
+}
+
+// The user's own readings come in the order of their time, each in its partition, and end.
+func TestOwn(t *testing.T) {
+	m := func(at int64, value string) oracle.Message {
+		return oracle.Message{Record: oracle.Record{Timestamp: at, Value: []byte(value)}}
+	}
+	source := Own([][]oracle.Message{{m(1, "a"), m(4, "d")}, nil, {m(2, "b"), m(3, "c"), m(9, "e")}})
+	var got []byte
+	for r, ok := source(); ok; r, ok = source() {
+		got = append(append(got, r.Value...), byte('0'+r.Partition))
+	}
+	if string(got) != "a0b2c2d0e2" {
+		t.Errorf("%s", got)
+	}
+}
