@@ -25,7 +25,7 @@ func (a *Accumulator) Reset(f Functions) {
 	}
 }
 
-// Add folds the number v, which must be finite, of the reading that stands at at; that is not kept, and has no meaning
+// Add folds the number v, which must be finite, and not with Whole, of the reading that stands at at; that is not kept, and has no meaning
 // for the functions of Plain. It does not allocate unless the exact sum needs more than 128 bits, or that of the squares
 // more than 255.
 func (a *Accumulator) Add(v float64, at *At) {
@@ -68,10 +68,10 @@ func (a *Accumulator) Sum() *Sum { return &a.sum }
 // Squares returns the exact sum of squares, which stays a's own: it must not be changed. a must keep it (see Reset).
 func (a *Accumulator) Squares() *Squares { return &a.more.squares }
 
-// Min is the smallest number folded, -0 below 0. It has no meaning while Count is 0.
+// Min is the smallest number folded, -0 below 0. It has no meaning while Count is 0, or with Whole.
 func (a *Accumulator) Min() float64 { return a.min }
 
-// Max is the largest number folded, -0 below 0. It has no meaning while Count is 0.
+// Max is the largest number folded, -0 below 0. It has no meaning while Count is 0, or with Whole.
 func (a *Accumulator) Max() float64 { return a.max }
 
 // Mean is the exact mean rounded once; see Sum.Mean. Count must be positive.
@@ -92,11 +92,15 @@ func (a *Accumulator) AppendBinary(dst []byte, f Functions) []byte {
 	if f&Spreads != 0 {
 		dst = a.more.squares.AppendBinary(dst)
 	}
+	low, high := math.Float64bits(a.min), math.Float64bits(a.max)
+	if f&Whole != 0 {
+		low, high = uint64(a.more.low), uint64(a.more.high)
+	}
 	if f&needMin != 0 {
-		dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(a.min))
+		dst = binary.LittleEndian.AppendUint64(dst, low)
 	}
 	if f&needMax != 0 {
-		dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(a.max))
+		dst = binary.LittleEndian.AppendUint64(dst, high)
 	}
 	if f&^early != 0 {
 		return a.appendMore(dst, f)
@@ -132,27 +136,46 @@ func (a *Accumulator) decode(b []byte, f Functions) (rest []byte, err error) {
 		if b, err = a.sum.Decode(b); err != nil {
 			return nil, err
 		}
+		if f&Whole != 0 && !a.sum.isWhole() {
+			return nil, fmt.Errorf("sum of whole numbers: %w", errRange)
+		}
 	}
 	if f&Spreads != 0 {
 		if b, err = a.decodeSquares(b); err != nil {
 			return nil, err
 		}
 	}
+	if b, err = a.decodeExtremes(b, f); err != nil {
+		return nil, err
+	}
+	if f&^early != 0 {
+		return a.decodeMore(b, f)
+	}
+	return b, nil
+}
+
+func (a *Accumulator) decodeExtremes(b []byte, f Functions) (rest []byte, err error) {
+	low, high := uint64(0), uint64(0)
 	if f&needMin != 0 {
-		if a.min, b, err = takeFloat(b); err != nil {
+		if low, b, err = takeNumber(b, f); err != nil {
 			return nil, fmt.Errorf("min: %w", err)
 		}
 	}
 	if f&needMax != 0 {
-		if a.max, b, err = takeFloat(b); err != nil {
+		if high, b, err = takeNumber(b, f); err != nil {
 			return nil, fmt.Errorf("max: %w", err)
 		}
 	}
-	if f&needMin != 0 && f&needMax != 0 && math.Float64bits(min(a.min, a.max)) != math.Float64bits(a.min) {
-		return nil, fmt.Errorf("min %v above max %v: %w", a.min, a.max, errRange)
+	both := f&needMin != 0 && f&needMax != 0
+	if f&Whole != 0 {
+		if a.more.low, a.more.high = int64(low), int64(high); both && a.more.low > a.more.high {
+			return nil, fmt.Errorf("min %d above max %d: %w", a.more.low, a.more.high, errRange)
+		}
+		return b, nil
 	}
-	if f&^early != 0 {
-		return a.decodeMore(b, f)
+	a.min, a.max = math.Float64frombits(low), math.Float64frombits(high)
+	if both && math.Float64bits(min(a.min, a.max)) != low {
+		return nil, fmt.Errorf("min %v above max %v: %w", a.min, a.max, errRange)
 	}
 	return b, nil
 }

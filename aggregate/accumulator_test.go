@@ -163,6 +163,7 @@ func FuzzDecodeBinary(f *testing.F) {
 		f.Add(accumulate(c.values).AppendBinary(nil, All), uint32(All))
 		f.Add(accumulate(c.values).AppendBinary(nil, Plain), uint32(Plain))
 	}
+	f.Add(foldWhole([]wholeArrival{{-7, *spot(1)}, {1 << 60, *spot(2)}}, All).AppendBinary(nil, All|Whole), uint32(All|Whole))
 	f.Add(foldAll(make33(), All).AppendBinary(nil, All), uint32(All))
 	f.Add([]byte("\xff\xff\xff\xff\xff\xff\xff\xff\x7f"), uint32(0)) // the largest count
 	for _, hexed := range refused {
@@ -170,7 +171,7 @@ func FuzzDecodeBinary(f *testing.F) {
 		f.Add(b, uint32(Plain))
 	}
 	f.Fuzz(func(t *testing.T, b []byte, set uint32) {
-		fs := Functions(set) & All
+		fs := Functions(set) & (All | Whole)
 		var a Accumulator
 		rest, err := a.DecodeBinary(b, fs)
 		if err != nil {
@@ -180,7 +181,9 @@ func FuzzDecodeBinary(f *testing.F) {
 		if again := a.AppendBinary(nil, fs); !bytes.Equal(again, used) {
 			t.Fatalf("%x decodes and encodes to %x", used, again)
 		}
-		if a.Count() < math.MaxInt64 {
+		if a.Count() < math.MaxInt64 && fs&Whole != 0 {
+			a.AddWhole(5, spot(0))
+		} else if a.Count() < math.MaxInt64 {
 			a.Add(0.5, spot(0))
 		}
 		a.Sum().Float64()

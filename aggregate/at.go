@@ -61,7 +61,7 @@ func (m *mark) appendBinary(dst []byte) []byte {
 	return binary.LittleEndian.AppendUint64(dst, m.bits)
 }
 
-func (m *mark) decode(b []byte) (rest []byte, err error) {
+func (m *mark) decode(b []byte, f Functions) (rest []byte, err error) {
 	fields, b, err := takeFields(b)
 	if err != nil {
 		return nil, err
@@ -69,11 +69,11 @@ func (m *mark) decode(b []byte) (rest []byte, err error) {
 	if fields[2] > math.MaxInt64 {
 		return nil, errRange
 	}
-	return m.take(b, zigzag(fields[0]), fields[1], int64(fields[2]), fields[3])
+	return m.take(b, zigzag(fields[0]), fields[1], int64(fields[2]), fields[3], f)
 }
 
 // decodeAfter reads a mark whose time and offset are written as differences to those of a mark before.
-func (m *mark) decodeAfter(b []byte, prev *At) (rest []byte, err error) {
+func (m *mark) decodeAfter(b []byte, prev *At, f Functions) (rest []byte, err error) {
 	fields, b, err := takeFields(b)
 	if err != nil {
 		return nil, err
@@ -81,7 +81,7 @@ func (m *mark) decodeAfter(b []byte, prev *At) (rest []byte, err error) {
 	if fields[0] >= 2<<timeBits {
 		return nil, errRange
 	}
-	return m.take(b, prev.Time+int64(fields[0]), fields[1], prev.Offset+zigzag(fields[2]), fields[3])
+	return m.take(b, prev.Time+int64(fields[0]), fields[1], prev.Offset+zigzag(fields[2]), fields[3], f)
 }
 
 // takeFields takes the four numbers of a place.
@@ -97,7 +97,7 @@ func takeFields(b []byte) (fields [4]uint64, rest []byte, err error) {
 func zigzag(v uint64) int64 { return int64(v>>1) ^ -int64(v&1) }
 
 // take sets the place of a mark and reads its number.
-func (m *mark) take(b []byte, time int64, nanos uint64, offset int64, index uint64) (rest []byte, err error) {
+func (m *mark) take(b []byte, time int64, nanos uint64, offset int64, index uint64, f Functions) (rest []byte, err error) {
 	if nanos >= nanosInMs || index > math.MaxInt32 {
 		return nil, errRange
 	}
@@ -105,8 +105,6 @@ func (m *mark) take(b []byte, time int64, nanos uint64, offset int64, index uint
 	if !m.at.valid() {
 		return nil, errRange
 	}
-	var v float64
-	v, b, err = takeFloat(b)
-	m.bits = math.Float64bits(v)
+	m.bits, b, err = takeNumber(b, f)
 	return b, err
 }

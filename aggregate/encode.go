@@ -196,14 +196,15 @@ func appendExact(dst, b []byte) []byte {
 	return fmt.Appendf(dst, "*2^%d", int64(zigzag>>1)^-int64(zigzag&1))
 }
 
-// takeFloat takes a finite double of eight bytes, least significant first.
-func takeFloat(b []byte) (v float64, rest []byte, err error) {
-	if len(b) < 8 {
+// takeNumber takes the eight bytes of a number, least significant first: a whole number where f says so, else a finite
+// double.
+func takeNumber(b []byte, f Functions) (bits uint64, rest []byte, err error) {
+	if len(b) < numberBytes {
 		return 0, nil, errShort
 	}
-	v = math.Float64frombits(binary.LittleEndian.Uint64(b))
-	if math.IsInf(v, 0) || math.IsNaN(v) {
+	bits = binary.LittleEndian.Uint64(b)
+	if v := math.Float64frombits(bits); f&Whole == 0 && (math.IsInf(v, 0) || math.IsNaN(v)) {
 		return 0, nil, errRange
 	}
-	return v, b[8:], nil
+	return bits, b[numberBytes:], nil
 }

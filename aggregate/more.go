@@ -7,6 +7,7 @@ import (
 
 // more is what few aggregations need: apart, so that the others do not carry it through the caches.
 type more struct {
+	low, high   int64 // of whole numbers, in place of the accumulator's min and max
 	squares     Squares
 	first, last mark   // of no meaning while the count is 0
 	trail       *trail // made when first needed, as the others
@@ -59,8 +60,13 @@ func (a *Accumulator) addMore(v float64, at *At) {
 	if a.keeps&(Ends|Trails) == 0 {
 		return
 	}
+	a.addMark(math.Float64bits(v), at)
+}
+
+// addMark takes up where a reading stands.
+func (a *Accumulator) addMark(bits uint64, at *At) {
 	at.check()
-	one := mark{*at, math.Float64bits(v)}
+	m, one := a.more, mark{*at, bits}
 	if a.keeps&Ends != 0 {
 		m.widen(a.count, &one, &one)
 	}
@@ -71,6 +77,9 @@ func (a *Accumulator) addMore(v float64, at *At) {
 
 // mergeMore is Merge for the same; a and o have counted something, but for a before its first reading.
 func (a *Accumulator) mergeMore(o *Accumulator) {
+	if a.keeps&Whole != 0 {
+		a.more.mergeEnds(a.count, o.more)
+	}
 	if a.keeps&Spreads != 0 {
 		a.more.squares.Merge(&o.more.squares)
 	}
@@ -123,12 +132,12 @@ func (a *Accumulator) appendMore(dst []byte, f Functions) []byte {
 func (a *Accumulator) decodeMore(b []byte, f Functions) (rest []byte, err error) {
 	m := a.more
 	if f&First != 0 {
-		if b, err = m.first.decode(b); err != nil {
+		if b, err = m.first.decode(b, f); err != nil {
 			return nil, fmt.Errorf("first: %w", err)
 		}
 	}
 	if f&Last != 0 {
-		if b, err = m.last.decode(b); err != nil {
+		if b, err = m.last.decode(b, f); err != nil {
 			return nil, fmt.Errorf("last: %w", err)
 		}
 	}
@@ -153,8 +162,8 @@ func (a *Accumulator) decodeMore(b []byte, f Functions) (rest []byte, err error)
 	return b, nil
 }
 
-// First is the number of the reading that stands first (see At), bit for bit. It has no meaning while Count is 0; a must
-// keep the ends (see Reset).
+// First is the number of the reading that stands first (see At), bit for bit. It has no meaning while Count is 0, or with
+// Whole; a must keep the ends (see Reset).
 func (a *Accumulator) First() float64 { return a.more.first.float() }
 
 // Last is the number of the reading that stands last; see First.
@@ -167,6 +176,7 @@ func (a *Accumulator) Distinct() int64 { return a.more.distinct.count(a.count) }
 // Quantile is the p-th percentile, p from 1 to 100: the smallest number such that at least p percent are not above it, cut
 // towards zero to 9 binary digits, but no lower than Min and no higher than Max. With more than 512 different numbers of
 // so many digits it is cut to fewer: see quantiles. Count must be positive, and a must keep Quantiles (see Reset).
+// It has no meaning with Whole.
 func (a *Accumulator) Quantile(p int) float64 {
 	return max(a.min, min(a.max, a.more.quantiles.at(p, a.count)))
 }
@@ -183,7 +193,7 @@ func (a *Accumulator) Delta() (v float64, overflow, defined bool) {
 		return 0, false, false
 	}
 	var s Sum
-	a.more.trail.addTo(&s, Delta)
+	a.more.trail.addTo(&s, Delta|a.keeps&Whole)
 	v, overflow = s.Float64()
 	return v, overflow, true
 }
@@ -196,7 +206,7 @@ func (a *Accumulator) Rate() (v float64, overflow, defined bool) {
 		return 0, false, false
 	}
 	var s Sum
-	a.more.trail.addTo(&s, Rate)
+	a.more.trail.addTo(&s, Rate|a.keeps&Whole)
 	v, overflow = s.ratio(1e9, ns)
 	return v, overflow, true
 }
@@ -209,7 +219,7 @@ func (a *Accumulator) TimeMean() (v float64, overflow, defined bool) {
 		return 0, false, false
 	}
 	var s Sum
-	a.more.trail.addTo(&s, TimeMean)
+	a.more.trail.addTo(&s, TimeMean|a.keeps&Whole)
 	v, overflow = s.ratio(1, 2*ns)
 	return v, overflow, true
 }

@@ -12,6 +12,11 @@ func (a *Accumulator) AppendResult(dst []byte, f Functions) (_ []byte, overflow 
 	case Distinct:
 		return strconv.AppendInt(dst, a.Distinct(), 10), false
 	}
+	if a.keeps&Whole != 0 {
+		if dst, whole := a.appendWhole(dst, f); whole {
+			return dst, false
+		}
+	}
 	v, overflow, defined := a.result(f)
 	if overflow || !defined {
 		return append(dst, "null"...), overflow
@@ -21,6 +26,9 @@ func (a *Accumulator) AppendResult(dst []byte, f Functions) (_ []byte, overflow 
 
 // AppendQuantile appends the p-th percentile; see AppendResult and Quantile.
 func (a *Accumulator) AppendQuantile(dst []byte, p int) []byte {
+	if a.keeps&Whole != 0 {
+		return strconv.AppendInt(dst, a.wholeQuantile(p), 10)
+	}
 	return AppendFloat(dst, a.Quantile(p))
 }
 

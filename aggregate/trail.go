@@ -138,15 +138,23 @@ func (s *settled) append(one *mark, f Functions) {
 // step takes up the step from one reading to the next.
 func (s *settled) step(from, to *mark, f Functions) {
 	if f&Rises != 0 {
-		s.rise.addRise(from, to)
+		s.rise.addRise(from, to, f)
 	}
 	if f&TimeMean != 0 {
-		s.area.addArea(from, to)
+		s.area.addArea(from, to, f)
 	}
 }
 
 // addRise adds how far a counter has risen from one reading to the next: it began again at 0 where the number falls.
-func (s *Sum) addRise(from, to *mark) {
+func (s *Sum) addRise(from, to *mark, f Functions) {
+	if f&Whole != 0 {
+		s.addWhole(int64(to.bits))
+		if int64(to.bits) >= int64(from.bits) {
+			size, negative := sizeOf(int64(from.bits))
+			s.addNumber(number{lo: size, unit: unitBias, negative: !negative})
+		}
+		return
+	}
 	s.Add(to.float())
 	if to.float() >= from.float() {
 		s.Add(-from.float())
@@ -154,15 +162,24 @@ func (s *Sum) addRise(from, to *mark) {
 }
 
 // addArea adds twice the area under the straight line from one reading to the next, in units of ns.
-func (s *Sum) addArea(from, to *mark) {
+func (s *Sum) addArea(from, to *mark, f Functions) {
 	ns, _ := since(from, to)
-	s.addTimes(from.float(), ns)
-	s.addTimes(to.float(), ns)
+	s.addTimes(from.number(f), ns)
+	s.addTimes(to.number(f), ns)
 }
 
-// addTimes adds v * by exactly; by is below 2^62.
-func (s *Sum) addTimes(v float64, by uint64) {
-	n := parts(v)
+// number is the number of a reading.
+func (m *mark) number(f Functions) (n number) {
+	if f&Whole == 0 {
+		return parts(m.float())
+	}
+	n.unit = unitBias
+	n.lo, n.negative = sizeOf(int64(m.bits))
+	return n
+}
+
+// addTimes adds n * by exactly; n has at most 64 bits, and by is below 2^62.
+func (s *Sum) addTimes(n number, by uint64) {
 	if n.hi, n.lo = bits.Mul64(n.lo, by); n.hi|n.lo != 0 {
 		s.addNumber(n)
 	}
@@ -240,7 +257,7 @@ func (t *trail) join(o *trail, f Functions) {
 	t.addAll(loose[i:], f)
 }
 
-// addTo adds to s the sum over all steps, settled or not: of the areas when f is TimeMean, else of the rises.
+// addTo adds to s the sum over all steps, settled or not: of the areas when f holds TimeMean, else of the rises.
 func (t *trail) addTo(s *Sum, f Functions) {
 	step := settled{} // takes up the steps that are not settled
 	if t.settled.any {
@@ -249,7 +266,7 @@ func (t *trail) addTo(s *Sum, f Functions) {
 	for i := 1; i < t.n; i++ {
 		step.step(&t.recent[i-1], &t.recent[i], f)
 	}
-	if f == TimeMean {
+	if f&TimeMean != 0 {
 		s.Merge(&t.settled.area)
 		s.Merge(&step.area)
 		return
@@ -317,7 +334,7 @@ func (t *trail) decode(b []byte, f Functions, count int64) (rest []byte, err err
 		} else if t.settled.any {
 			prev = &t.settled.last
 		}
-		if b, err = t.decodeRecent(b, i, prev); err != nil {
+		if b, err = t.decodeRecent(b, i, prev, f); err != nil {
 			return nil, err
 		}
 	}
@@ -328,12 +345,12 @@ func (t *trail) decode(b []byte, f Functions, count int64) (rest []byte, err err
 }
 
 // decodeRecent reads the i-th recent reading, behind prev, nil for the very first one.
-func (t *trail) decodeRecent(b []byte, i int, prev *mark) (rest []byte, err error) {
+func (t *trail) decodeRecent(b []byte, i int, prev *mark, f Functions) (rest []byte, err error) {
 	m := &t.recent[i]
 	if i == 0 {
-		b, err = m.decode(b)
+		b, err = m.decode(b, f)
 	} else {
-		b, err = m.decodeAfter(b, &prev.at)
+		b, err = m.decodeAfter(b, &prev.at, f)
 	}
 	if err == nil && prev != nil && !prev.before(m) {
 		err = errRange
@@ -343,10 +360,10 @@ func (t *trail) decodeRecent(b []byte, i int, prev *mark) (rest []byte, err erro
 
 func (s *settled) decode(b []byte, f Functions, count int64) (rest []byte, err error) {
 	s.any = true
-	if b, err = s.first.decode(b); err != nil {
+	if b, err = s.first.decode(b, f); err != nil {
 		return nil, err
 	}
-	if b, err = s.last.decode(b); err != nil {
+	if b, err = s.last.decode(b, f); err != nil {
 		return nil, err
 	}
 	if f&Rises != 0 {
@@ -358,6 +375,9 @@ func (s *settled) decode(b []byte, f Functions, count int64) (rest []byte, err e
 		if b, err = s.area.Decode(b); err != nil {
 			return nil, err
 		}
+	}
+	if f&Whole != 0 && !(s.rise.isWhole() && s.area.isWhole()) {
+		return nil, fmt.Errorf("steps between whole numbers: %w", errRange)
 	}
 	alone := s.first == s.last && s.rise.isZero() && s.area.isZero()
 	if count == 1 && !alone || count > 1 && !s.first.before(&s.last) {

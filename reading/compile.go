@@ -243,6 +243,9 @@ func (c *checker) values(p *program) {
 		if r := number.Range; r != nil && !(r.Min <= r.Max) {
 			c.add("%s: plausible range %v to %v holds nothing", place, r.Min, r.Max)
 		}
+		if c.Whole && (number.Value != "" || number.Convert != "") {
+			c.add("%s: expressions compute with doubles, and whole numbers of 64 bits are taken as they are", place)
+		}
 		if number.Comma && !number.Text {
 			c.add("%s: a decimal comma stands in texts only", place)
 		}

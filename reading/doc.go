@@ -25,7 +25,8 @@
 // record's key, a header, a member's name or the configuration, and be a part of such a text: see [Part].
 //
 // A value is a number, and becomes the double nearest to it. A number beyond the doubles is refused, one below them
-// becomes zero with its sign. The minus of -0 is kept. Whatever else a device may send is an option of [Number].
+// becomes zero with its sign. The minus of -0 is kept. With [Format.Whole] it is a whole number of 64 bits
+// instead, of which nothing is lost, and any other is refused. Whatever else a device may send is an option of [Number].
 //
 // # Readings
 //

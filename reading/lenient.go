@@ -122,6 +122,7 @@ func (s *scanner) readText(v *valueOf, text []byte) (float64, finding) {
 		s.refuseValue(v, BadNumber, "is "+shownText(text)+", which is no number")
 		return 0, wrong
 	}
+	s.token = token
 	n, ok := parseToken(token)
 	if !ok {
 		s.refuseValue(v, NotFinite, "is beyond the range of a double, want a finite number")

@@ -75,7 +75,11 @@ func (f *Format) Determined(names []string) (bool, error) {
 // Meaning is everything about the format that gives readings their meaning, as one line of text. Guards are not in it.
 func (f *Format) Meaning() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "key=%q values=%q numbers=float64 time=%q unit=%s", f.Key, f.Values, f.Time, f.Unit)
+	numbers := "float64"
+	if f.Whole {
+		numbers = "int64"
+	}
+	fmt.Fprintf(&b, "key=%q values=%q numbers=%s time=%q unit=%s", f.Key, f.Values, numbers, f.Time, f.Unit)
 	more := func(name string, set bool, value any) {
 		if set {
 			fmt.Fprintf(&b, " %s=%v", name, value)

@@ -8,6 +8,7 @@ type Reading struct {
 	Nanos  int32     // the event time's part below the ms, 0 to 999,999 ns
 	Index  int32     // place among the readings of its record, 0 for the first: order is (offset, Index)
 	Values []float64 // the values in the order configured, one only with Format.Series; finite
+	Whole  []int64   // the same without loss, with Format.Whole only
 }
 
 // Record is what a record brings along. A Reader does not change it.
@@ -52,6 +53,9 @@ func NewReader(format Format) (*Reader, error) {
 	if format.Series {
 		r.reading.Key = r.reading.Key[:len(format.Key)+1]
 		r.reading.Values = r.reading.Values[:1]
+	}
+	if format.Whole {
+		r.reading.Whole = make([]int64, len(r.reading.Values))
 	}
 	return r, nil
 }
@@ -107,7 +111,11 @@ func (r *Reader) Reading(i int) (*Reading, *Refusal) {
 	}
 	r.reading.Index = int32(i)
 	for v := first; v < past; v++ {
-		switch r.value(v, &r.reading.Values[v-first]) {
+		f := r.value(v, &r.reading.Values[v-first])
+		if f == there && r.format.Whole {
+			f = r.whole(v, &r.reading.Whole[v-first])
+		}
+		switch f {
 		case there:
 		case lacking:
 			if r.format.SkipMissing {

@@ -41,6 +41,7 @@ const (
 	BadNumber                         // a text that holds no number
 	NoMatch                           // a text that does not match its pattern
 	RegistryFraming                   // the five bytes of a schema registry before the document
+	NotWhole                          // a value that is no whole number of 64 bits, with Format.Whole
 )
 
 var reasonNames = [...]string{
@@ -73,6 +74,7 @@ var reasonNames = [...]string{
 	BadNumber:       "bad_number",
 	NoMatch:         "no_match",
 	RegistryFraming: "registry_framing",
+	NotWhole:        "not_whole",
 }
 
 // String is the reason's fixed name.

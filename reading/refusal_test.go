@@ -14,6 +14,7 @@ var names = []string{
 	"control_character", "invalid_utf8", "lone_surrogate", "duplicate_field", "too_deep", "too_many_fields", "not_object",
 	"missing_field", "null_field", "wrong_type", "empty_key", "bad_time", "implausible_time", "future_time",
 	"too_many_readings", "out_of_range", "no_value", "bad_number", "no_match", "registry_framing",
+	"not_whole",
 }
 
 func TestReasonNamesAreFixed(t *testing.T) {
@@ -136,7 +137,8 @@ var fieldRefusals = []refusal{
 }
 
 // elsewhere are the reasons that this format cannot have; they have tables of their own.
-var elsewhere = []reading.Reason{reading.BadTime, reading.TooManyReadings, reading.OutOfRange, reading.NoValue, reading.BadNumber, reading.NoMatch}
+var elsewhere = []reading.Reason{reading.BadTime, reading.TooManyReadings, reading.OutOfRange, reading.NoValue, reading.BadNumber, reading.NoMatch,
+	reading.NotWhole}
 
 func TestRefusals(t *testing.T) {
 	r := newReader(t, formats()[0])

@@ -16,7 +16,8 @@ type scanner struct {
 	scalar bool // the document may be anything
 
 	nameSet
-	text []byte // decoded names and texts of this document
+	text  []byte // decoded names and texts of this document
+	token []byte // the number that a text held last, as JSON writes it
 
 	skipped number // the number scanned last in a field that is not configured
 	escaped bool   // whether the string scanned last has escapes

@@ -27,7 +27,8 @@ func (d *decoder) input(root *section, topics *topics) (in Input) {
 	onMissing, _ := get(s, "on_missing", "refuse", word([]string{"refuse", "skip"}))
 	in.Format.SkipMissing = onMissing == "skip"
 	in.Format.Where, _ = get(s, "where", "", anyText)
-	get(s, "numbers", "float64", word([]string{"float64"}, "int64"))
+	numbers, _ := get(s, "numbers", "float64", word([]string{"float64", "int64"}))
+	in.Format.Whole = numbers == "int64"
 	s.time(&in.Format)
 	in.Start, _ = get(s, "start", "earliest", start)
 	s.later("rekey", "dedup")

@@ -44,7 +44,11 @@ func newLayout(c *Config) layout {
 	}
 	for i := range c.Aggregations {
 		a := &c.Aggregations[i]
-		t := table{window: a.Window, functions: a.Functions, members: membersOf(a), prefix: record.EntryPrefix(nil, a.Name)}
+		functions := a.Functions
+		if c.Format.Whole {
+			functions |= aggregate.Whole
+		}
+		t := table{window: a.Window, functions: functions, members: membersOf(a), prefix: record.EntryPrefix(nil, a.Name)}
 		t.head = append(appendString([]byte(`{"agg":`), []byte(a.Name)), `,"key":`...)
 		for _, name := range l.values {
 			t.values = append(t.values, appendString(nil, []byte(name)))

@@ -200,7 +200,11 @@ func (j *Job) fold(v *task.View, in *task.Input, i int, read *reading.Reading) e
 		}
 		accumulators := j.accumulatorsOf(slot)
 		for n := range accumulators {
-			accumulators[n].Add(read.Values[n], &j.at)
+			if read.Whole != nil {
+				accumulators[n].AddWhole(read.Whole[n], &j.at)
+			} else {
+				accumulators[n].Add(read.Values[n], &j.at)
+			}
 		}
 	}
 	state := v.Aggregation(i)

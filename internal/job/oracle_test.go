@@ -74,6 +74,7 @@ func drawConfig(t *rapid.T) Config {
 	if rapid.Bool().Draw(t, "two values") {
 		c.Format.Values = []string{"value", "other"}
 	}
+	c.Format.Whole = rapid.Bool().Draw(t, "whole numbers")
 	c.Partitioner = rapid.SampledFrom([]Partitioner{Murmur2, CRC32, Unchecked}).Draw(t, "partitioner")
 	c.Aggregations = nil
 	for i := range rapid.IntRange(1, 3).Draw(t, "aggregations") {
@@ -107,17 +108,25 @@ var (
 	drawnNumbers = []string{`1`, `0.1`, `-0`, `0`, `1e16`, `-1e16`, `1.7e308`, `-1.7e308`, `5e-324`, `20.25`, `null`, `"1"`, `1e999`}
 )
 
+// drawnWholes are as drawnNumbers: the first ten are good.
+var drawnWholes = []string{`1`, `-0`, `0`, `9007199254740993`, `-9007199254740993`, `9223372036854775807`, `-9223372036854775808`,
+	`12.0`, `1.2e1`, `70`, `0.5`, `9223372036854775808`, `1e999`, `null`, `"1"`, `1e-1`}
+
 // drawRecord draws a record that is good in most cases, and odd in one respect in the others.
 func drawRecord(t *rapid.T, c Config, devices int) task.Input {
 	device := rapid.SampledFrom(drawnDevices[:devices]).Draw(t, "device")
-	number := rapid.SampledFrom(drawnNumbers[:10])
+	numbers := drawnNumbers
+	if c.Format.Whole {
+		numbers = drawnWholes
+	}
+	number := rapid.SampledFrom(numbers[:10])
 	at := t0 + rapid.Int64Range(0, 300_000).Draw(t, "at")
 	in := task.Input{Epoch: 1, Timestamp: at}
 	switch rapid.IntRange(0, 9).Draw(t, "odd") {
 	case 0:
 		device = rapid.SampledFrom(drawnDevices).Draw(t, "odd device")
 	case 1:
-		number = rapid.SampledFrom(drawnNumbers)
+		number = rapid.SampledFrom(numbers)
 	case 2:
 		in.Timestamp += rapid.SampledFrom([]int64{-400_000, -300_000, -1000, 1000}).Draw(t, "record time")
 	case 3:
@@ -159,7 +168,7 @@ func recordKey(c Config, value []byte) []byte {
 }
 
 func oracleConfig(c *Config, partitions int32) *oracle.Config {
-	o := &oracle.Config{Key: c.Format.Key, PartitionedBy: c.PartitionedBy, Values: c.Format.Values,
+	o := &oracle.Config{Whole: c.Format.Whole, Key: c.Format.Key, PartitionedBy: c.PartitionedBy, Values: c.Format.Values,
 		Time: oracle.TimeField{Name: c.Format.Time, Unit: c.Format.Unit.String()}, MaxAhead: oracle.DefaultMaxAhead, Min: oracle.DefaultMin,
 		Depth: oracle.DefaultDepth, Names: oracle.DefaultNames, Partitioner: c.Partitioner.String(), Partitions: partitions}
 	for _, a := range c.Aggregations {
@@ -270,6 +279,10 @@ func expectedLine(c Config, w *oracle.Window, exact bool) string {
 func expectedNumbers(s oracle.Stats, functions aggregate.Functions, names []string, exact bool) (text string) {
 	overflow := false
 	for _, name := range names {
+		if whole, ok := s.WholeText(name); ok {
+			text += fmt.Sprintf(`,"%s":%s`, name, whole)
+			continue
+		}
 		v, _ := s.Function(name)
 		number, err := json.Marshal(v)
 		if err != nil { // an infinity, or NaN for what is not defined

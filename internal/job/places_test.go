@@ -69,3 +69,33 @@ func TestTrailResults(t *testing.T) {
 		}
 	}
 }
+
+// int64 mode: a meter above 2^53 keeps its digits through entries, crashes, dumps and results, and what is no whole
+// number is a dead letter.
+func TestWholeResults(t *testing.T) {
+	c := minutes(0)
+	c.Format.Whole = true
+	c.Aggregations[0].Functions, c.Aggregations[0].Percents = aggregate.Plain|aggregate.Ends|aggregate.Rises|aggregate.Quantiles, 1
+	r := newRun(t, c)
+	for i, v := range []string{"9007199254740993", "9007199254740995", "9007199254740996.0"} {
+		r.add("a", int64(i)*1000, v)
+		r.drain().crash()
+	}
+	r.add("a", 4000, "0.5")
+	const want = `"count":3,"sum":27021597764222984,"min":9007199254740993,"max":9007199254740996,"mean":9007199254740994,` +
+		`"first":9007199254740993,"last":9007199254740996,"delta":3,"rate":1.5,"p50":9007199254740993`
+	if line := string(r.drain().dump(false)[0]); !strings.HasSuffix(line, want+"}") {
+		t.Errorf("%s\nwant %s", line, want)
+	}
+	r.add("a", 60_000, "0")
+	if r.drain(); len(r.results) != 1 || !strings.HasSuffix(string(r.results[0].value), want+`,"final":true}`) {
+		t.Errorf("results %v", r.results)
+	}
+	if len(r.dead) != 1 || r.dead[0].header(HeaderReason) != "not_whole" {
+		t.Errorf("dead letters %v", r.dead)
+	}
+	other := c
+	if other.Format.Whole = false; other.Fingerprint(0) == c.Fingerprint(0) {
+		t.Error("doubles have the fingerprint of whole numbers")
+	}
+}

@@ -34,7 +34,7 @@ const relayedHead = `{"r":`
 // again but that of record timestamps.
 func relayedFormat(f *reading.Format) reading.Format {
 	to := reading.DefaultFormat()
-	to.Time, to.Min, to.MaxAhead = "t", f.Min, reading.NoMaxAhead
+	to.Time, to.Min, to.MaxAhead, to.Whole = "t", f.Min, reading.NoMaxAhead, f.Whole
 	names, values := len(f.Key), len(f.Values)
 	if f.Series {
 		names, values = names+1, 1
@@ -93,7 +93,11 @@ func (j *Job) appendRelayed(dst []byte, in *task.Input, read *reading.Reading) [
 	}
 	dst = append(dst, `],"v":`...)
 	for i, value := range read.Values {
-		dst = aggregate.AppendFloat(append(dst, "[,"[min(i, 1)]), value)
+		if dst = append(dst, "[,"[min(i, 1)]); read.Whole != nil {
+			dst = strconv.AppendInt(dst, read.Whole[i], 10)
+		} else {
+			dst = aggregate.AppendFloat(dst, value)
+		}
 	}
 	dst = strconv.AppendInt(append(dst, `],"at":[`...), int64(j.routing.partition), 10)
 	dst = strconv.AppendInt(append(dst, ','), in.Offset, 10)

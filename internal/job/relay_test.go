@@ -136,3 +136,13 @@ func TestForeignRecordsBetweenStages(t *testing.T) {
 		t.Errorf("%+v, %d letters", n, len(r.dead))
 	}
 }
+
+// TestRelayWhole hands on whole numbers with all their digits.
+func TestRelayWhole(t *testing.T) {
+	config := minutes(0)
+	config.Format.Whole = true
+	_, two := handOn(t, config, []task.Input{{Timestamp: t0, Value: fmt.Appendf(nil, `{"device":"a","ts":%d,"value":9007199254740993.0}`, t0)}})
+	if lines := two.dump(false); len(lines) != 1 || !bytes.Contains(lines[0], []byte(`"max":9007199254740993,`)) {
+		t.Errorf("%s", lines)
+	}
+}

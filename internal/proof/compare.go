@@ -193,8 +193,8 @@ func (c *comparison) difference(w *oracle.Window, l *Line, n int) string {
 			if !there {
 				return fmt.Sprintf("a number %q\x00none", name)
 			}
-			want := statText(stats, function)
-			if !sameNumber(want, got) {
+			want, whole := statText(stats, function)
+			if !sameNumber(want, got, whole) {
 				return fmt.Sprintf("%s %s\x00%s %s", name, want, name, got)
 			}
 			x, _ := stats.Function(function)
@@ -221,19 +221,22 @@ func (c *comparison) functions(aggregation string) []string {
 }
 
 // statText is the shortest text of a function's result that reads back as the same number; "null" for one beyond the
-// doubles, or not defined.
-func statText(s oracle.Stats, function string) string {
+// doubles, or not defined. whole tells that it is a whole number of any size.
+func statText(s oracle.Stats, function string) (text string, whole bool) {
 	if function == "count" {
-		return strconv.FormatInt(s.Count, 10)
+		return strconv.FormatInt(s.Count, 10), true
+	}
+	if text, ok := s.WholeText(function); ok {
+		return text, true
 	}
 	x, ok := s.Function(function)
 	if !ok {
 		panic("the oracle does not know the function " + function)
 	}
 	if math.IsInf(x, 0) || math.IsNaN(x) {
-		return "null"
+		return "null", false
 	}
-	return strconv.FormatFloat(x, 'g', -1, 64)
+	return strconv.FormatFloat(x, 'g', -1, 64), false
 }
 
 // String is the number as it was written.
@@ -244,9 +247,10 @@ func (n Number) String() string {
 	return n.Text
 }
 
-// sameNumber compares bit for bit what two texts read back as; how a number is written is not the oracle's affair.
-func sameNumber(want string, got Number) bool {
-	if want == "null" || got.Null {
+// sameNumber compares bit for bit what two texts read back as; how a number is written is not the oracle's affair, but a
+// whole number is written with all its digits.
+func sameNumber(want string, got Number, whole bool) bool {
+	if want == "null" || got.Null || whole {
 		return want == got.String()
 	}
 	a, err1 := strconv.ParseFloat(want, 64)

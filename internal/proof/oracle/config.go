@@ -18,6 +18,7 @@ type Config struct {
 	Key           []string // names of the key fields, in order
 	PartitionedBy []string // names of the fields that make the record key; nil means Key
 	Values        []string // names of the value fields, in order
+	Whole         bool     // they hold whole numbers of 64 bits
 	Time          TimeField
 	MaxAhead      int64  // a reading later than its record by more is refused
 	Min           int64  // a reading before is refused; a record timestamp before counts as absent

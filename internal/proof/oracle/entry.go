@@ -2,7 +2,6 @@ package oracle
 
 import (
 	"encoding/binary"
-	"math"
 	"math/big"
 	"slices"
 )
@@ -29,10 +28,10 @@ func (w *Window) EntryValue(n int, values int, functions []string) []byte {
 		}
 		percentiles := slices.ContainsFunc(functions, func(f string) bool { _, ok := percent(f); return ok })
 		if has("min", "range") || percentiles {
-			b = binary.LittleEndian.AppendUint64(b, math.Float64bits(s.Min))
+			b = binary.LittleEndian.AppendUint64(b, s.least.bits())
 		}
 		if has("max", "range") || percentiles {
-			b = binary.LittleEndian.AppendUint64(b, math.Float64bits(s.Max))
+			b = binary.LittleEndian.AppendUint64(b, s.most.bits())
 		}
 		if has("first") {
 			b = s.ordered[0].append(b)

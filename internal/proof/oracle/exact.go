@@ -23,26 +23,27 @@ func exact(x float64) *big.Int {
 // Stats are the exact statistics of a multiset of doubles.
 type Stats struct {
 	Count    int64
-	Min, Max float64 // -0 is lower than 0
+	Min, Max float64 // -0 is lower than 0; whole numbers rounded
 	sum      *big.Int
 	squares  *big.Int // times 2^2148
 
-	ordered []sample // of a window, in the order of their places
-	lost    bool     // what is computed from one reading to the next is not known
+	least, most sample
+	ordered     []sample // of a window, in the order of their places
+	lost        bool     // what is computed from one reading to the next is not known
 }
 
-// statsOf computes the statistics of values.
-func statsOf(values []float64) Stats {
+// statsOf computes the statistics of numbers, but for what depends on their places.
+func statsOf(numbers []sample) Stats {
 	s := Stats{sum: new(big.Int), squares: new(big.Int)}
-	for _, x := range values {
-		if s.Count == 0 || below(x, s.Min) {
-			s.Min = x
+	for _, one := range numbers {
+		if s.Count == 0 || one.below(s.least) {
+			s.least, s.Min = one, one.float()
 		}
-		if s.Count == 0 || below(s.Max, x) {
-			s.Max = x
+		if s.Count == 0 || s.most.below(one) {
+			s.most, s.Max = one, one.float()
 		}
 		s.Count++
-		scaled := exact(x)
+		scaled := one.scaled()
 		s.sum.Add(s.sum, scaled)
 		s.squares.Add(s.squares, scaled.Mul(scaled, scaled))
 	}
@@ -104,7 +105,7 @@ func (s Stats) Function(name string) (x float64, ok bool) {
 	case "mean":
 		return s.Mean(), true
 	case "range":
-		return rangeOf(s.Min, s.Max), true
+		return rounded(rangeOf(s.least, s.most)), true
 	case "variance":
 		return rounded(s.variance(s.Count - 1)), true
 	case "stddev":
@@ -114,9 +115,9 @@ func (s Stats) Function(name string) (x float64, ok bool) {
 	case "stddev_pop":
 		return root(s.variance(s.Count)), true
 	case "first":
-		return s.ordered[0].x, true
+		return s.ordered[0].float(), true
 	case "last":
-		return s.ordered[len(s.ordered)-1].x, true
+		return s.ordered[len(s.ordered)-1].float(), true
 	case "delta":
 		return rounded(s.delta()), true
 	case "rate":
@@ -127,7 +128,7 @@ func (s Stats) Function(name string) (x float64, ok bool) {
 		return float64(s.distinct()), true
 	}
 	if p, ok := percent(name); ok {
-		return s.quantile(p), true
+		return s.quantile(p).float(), true
 	}
 	return 0, false
 }

@@ -24,7 +24,7 @@ func TestSumsByHand(t *testing.T) {
 		{[]float64{1, 0, 0}, 1, third, "1*2^0"},
 		{[]float64{9007199254740992, 1}, 9007199254740992, 4503599627370496.5, "9007199254740993*2^0"},
 	} {
-		s := statsOf(c.values)
+		s := statsOf(doubles(c.values))
 		if !SameBits(s.Sum(), c.sum) || !SameBits(s.Mean(), c.mean) || c.exact != "" && s.ExactSum() != c.exact {
 			t.Errorf("%v: sum %v mean %v exact %s, want %v %v %s", c.values, s.Sum(), s.Mean(), s.ExactSum(), c.sum, c.mean, c.exact)
 		}
@@ -34,7 +34,7 @@ func TestSumsByHand(t *testing.T) {
 func TestMinMaxKnowTheSignOfZero(t *testing.T) {
 	minus := math.Copysign(0, -1)
 	for _, values := range [][]float64{{0, minus}, {minus, 0}} {
-		if s := statsOf(values); !SameBits(s.Min, minus) || !SameBits(s.Max, 0) {
+		if s := statsOf(doubles(values)); !SameBits(s.Min, minus) || !SameBits(s.Max, 0) {
 			t.Errorf("%v: min %v max %v, want -0 and 0", values, s.Min, s.Max)
 		}
 	}
@@ -77,7 +77,7 @@ func TestSpreadByHand(t *testing.T) {
 		{"stddev", []float64{math.MaxFloat64, -math.MaxFloat64}, math.Inf(1)},
 		{"variance", []float64{1e200, -1e200}, math.Inf(1)}, {"variance", []float64{1}, math.NaN()}, {"stddev", []float64{1}, math.NaN()},
 	} {
-		if got, ok := statsOf(c.values).Function(c.name); !ok || got != c.want && !(math.IsNaN(got) && math.IsNaN(c.want)) {
+		if got, ok := statsOf(doubles(c.values)).Function(c.name); !ok || got != c.want && !(math.IsNaN(got) && math.IsNaN(c.want)) {
 			t.Errorf("%s of %v is %v, want %v", c.name, c.values, got, c.want)
 		}
 	}
@@ -85,4 +85,12 @@ func TestSpreadByHand(t *testing.T) {
 	if got := string(w.EntryValue(2, 1, []string{"variance"})); got != "\x01\x02\x03\x01\x01\x02\x03\x05" {
 		t.Errorf("entry %x", got)
 	}
+}
+
+func doubles(values []float64) []sample {
+	list := make([]sample, len(values))
+	for i, x := range values {
+		list[i].x = x
+	}
+	return list
 }

@@ -53,17 +53,18 @@ type Folded struct {
 	Offset int64
 	Index  int64 // in the record
 	Values []float64
-	Stray  bool // it belongs between readings of which not all is kept any more; see trail
+	Whole  []int64 // in their place where numbers are whole
+	Stray  bool    // it belongs between readings of which not all is kept any more; see trail
 }
 
 // Stats are the statistics of one value field over the first n readings of the window, in the order of the input.
 func (w *Window) Stats(value, n int) Stats {
-	xs := make([]float64, n)
-	for i := range xs {
-		xs[i] = w.Readings[i].Values[value]
+	numbers := make([]sample, n)
+	for i := range numbers {
+		numbers[i] = sampleOf(&w.Readings[i], value)
 	}
-	s := statsOf(xs)
-	s.places(w.Readings[:n], value)
+	s := statsOf(numbers)
+	s.places(numbers)
 	return s
 }
 
@@ -191,7 +192,7 @@ func (m *model) put(a *Aggregation, start int64, r Record, reading Reading) {
 		w = &Window{Aggregation: a.Name, Key: reading.Key, Start: start, End: start + a.Size}
 		m.windows[id] = w
 	}
-	one := Folded{Time: reading.Time, Nanos: reading.Nanos, Offset: r.Offset, Values: reading.Values}
+	one := Folded{Time: reading.Time, Nanos: reading.Nanos, Offset: r.Offset, Values: reading.Values, Whole: reading.Whole}
 	one.Stray = strays(w.Readings, &one)
 	w.Readings = append(w.Readings, one)
 }

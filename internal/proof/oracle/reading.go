@@ -18,6 +18,7 @@ type Reading struct {
 	Time   int64  // event time, ms
 	Nanos  int64  // the part of the event time below the ms
 	Values []float64
+	Whole  []int64 // in their place with Config.Whole
 }
 
 // Read takes a record's value apart. It judges the bytes alone; the record's own key, partition and timestamp are
@@ -36,6 +37,15 @@ func (c *Config) Read(value []byte) (Reading, []Fault) {
 		r.Record = RecordKey(parts)
 	}
 	for _, name := range c.Values {
+		if c.Whole {
+			n, ok := whole(fields[name])
+			if !ok {
+				faults = append(faults, FaultValue)
+				break
+			}
+			r.Whole = append(r.Whole, n)
+			continue
+		}
 		x, ok := number(fields[name])
 		if !ok {
 			faults = append(faults, FaultValue)

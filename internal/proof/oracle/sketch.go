@@ -21,11 +21,11 @@ const (
 func (s Stats) hashes() []uint64 {
 	var all []uint64
 	for _, one := range s.ordered {
-		x := one.x
-		if x == 0 {
-			x = 0 // in place of -0
+		z := one.bits()
+		if !one.whole && one.x == 0 {
+			z = 0 // of -0 too
 		}
-		z := math.Float64bits(x) + 0x9e3779b97f4a7c15
+		z += 0x9e3779b97f4a7c15
 		z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
 		z = (z ^ z>>27) * 0x94d049bb133111eb
 		all = append(all, z^z>>31)
@@ -107,9 +107,16 @@ func (s Stats) keys() (keys []int64, less int) {
 	for ; ; less++ {
 		keys = keys[:0]
 		for _, one := range s.ordered {
-			size := new(big.Int).SetUint64(math.Float64bits(math.Abs(one.x)))
+			x := new(big.Float).SetPrec(53).SetMode(big.ToZero)
+			if one.whole {
+				x.SetInt64(one.n)
+			} else {
+				x.SetFloat64(one.x)
+			}
+			cut, _ := x.Float64()
+			size := new(big.Int).SetUint64(math.Float64bits(math.Abs(cut)))
 			key := size.Rsh(size, uint(44+less)).Int64()
-			if one.x < 0 {
+			if cut < 0 {
 				key = -1 - key
 			}
 			keys = append(keys, key)
@@ -123,20 +130,25 @@ func (s Stats) keys() (keys []int64, less int) {
 
 // quantile is the p-th percentile: of the cut numbers the one at the first place that p percent do not lie behind, but
 // no lower than the lowest number of all and no higher than the highest.
-func (s Stats) quantile(p int64) float64 {
+func (s Stats) quantile(p int64) sample {
 	keys, less := s.keys()
 	key := keys[(p*s.Count+99)/100-1]
 	x := math.Float64frombits(uint64(max(key, -1-key)) << (44 + less))
 	if key < 0 {
 		x = -x
 	}
-	switch {
-	case below(x, s.Min):
-		return s.Min
-	case below(s.Max, x):
-		return s.Max
+	one := sample{x: x, whole: s.least.whole}
+	if one.whole {
+		n, _ := new(big.Float).SetFloat64(x).Int(nil)
+		one.n = n.Int64()
 	}
-	return x
+	switch {
+	case one.below(s.least):
+		return s.least
+	case s.most.below(one):
+		return s.most
+	}
+	return one
 }
 
 // appendBuckets appends what is kept for percentiles: how many different keys there are, how many digits fewer than nine,

@@ -5,10 +5,9 @@ import (
 	"math/big"
 )
 
-// rangeOf is the exact difference, rounded once.
-func rangeOf(low, high float64) float64 {
-	difference := new(big.Rat).SetFloat64(high)
-	return rounded(difference.Sub(difference, new(big.Rat).SetFloat64(low)))
+// rangeOf is the exact difference.
+func rangeOf(low, high sample) *big.Rat {
+	return scaled(new(big.Int).Sub(high.scaled(), low.scaled()), scaleBits)
 }
 
 // variance is (n*Q - S^2) / (n*by) as a rational, nil where that is not defined: by is n-1 for a sample, else n.

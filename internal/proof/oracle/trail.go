@@ -51,7 +51,7 @@ func (s Stats) delta() *big.Rat {
 func riseOf(ordered []sample) *big.Int {
 	total := new(big.Int)
 	for i := 1; i < len(ordered); i++ {
-		from, to := exact(ordered[i-1].x), exact(ordered[i].x)
+		from, to := ordered[i-1].scaled(), ordered[i].scaled()
 		if to.Cmp(from) >= 0 {
 			to.Sub(to, from)
 		}
@@ -73,8 +73,8 @@ func (s Stats) area() *big.Rat {
 func twiceArea(ordered []sample) *big.Int {
 	total := new(big.Int)
 	for i := 1; i < len(ordered); i++ {
-		height := exact(ordered[i-1].x)
-		height.Add(height, exact(ordered[i].x))
+		height := ordered[i-1].scaled()
+		height.Add(height, ordered[i].scaled())
 		total.Add(total, height.Mul(height, nanosBetween(ordered[i-1], ordered[i])))
 	}
 	return total
