@@ -155,6 +155,30 @@ func TestUntilIdle(t *testing.T) {
 	}
 }
 
+// TestUntilIdleWhileInputFlows lets more input come with every commit, so that the task always has something folded: what
+// was there at the start is committed all the same, and the run ends. Found by verify, whose readings flow on.
+func TestUntilIdleWhileInputFlows(t *testing.T) {
+	w := newWorld(t, 2)
+	w.produce(1_000)
+	options := w.options()
+	var mu sync.Mutex
+	commits := 0
+	options.At = func(ctx context.Context, _ int32, step string) error {
+		if step == "commit.send" {
+			mu.Lock()
+			commits++
+			w.produce(20)
+			mu.Unlock()
+			wait(ctx, 5*time.Millisecond) // while it is fetched and folded
+		}
+		return nil
+	}
+	w.run(options)
+	if commits > 200 {
+		t.Errorf("it ended after %d commits: by chance", commits)
+	}
+}
+
 // TestAmbiguousCommitsCostMilliseconds loses answers of EndTxn, applied or not, and checks that the base stays (R25) and
 // that every result is right.
 func TestAmbiguousCommitsCostMilliseconds(t *testing.T) {

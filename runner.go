@@ -373,6 +373,9 @@ func (l *life) committed(s sent) error {
 	}
 	l.r.app.emit(Event{Partition: l.r.partition, Kind: EventCommitted, Commit: l.task.Committed(), Inputs: inputs, Closed: closed,
 		Waiting: l.task.Waiting(), Took: s.took})
+	if l.task.Waiting() == 0 {
+		l.reach(l.task.Committed().Position)
+	}
 	return nil
 }
 
@@ -403,12 +406,20 @@ func (l *life) settle() {
 		l.tellGroup()
 	}
 	l.showEnd()
-	if target, ok := l.r.app.targets[l.r.partition]; ok && !l.idle && int64(l.task.Position()) >= target {
-		l.idle = true
-		select {
-		case l.r.app.idle <- l.r.partition:
-		case <-l.r.stopped:
-		}
+	l.reach(l.task.Position())
+}
+
+// reach tells the App when everything up to the task's target is committed. What comes after it does not count: input
+// that never pauses must not keep a run with UntilIdle alive.
+func (l *life) reach(committed record.InputPosition) {
+	target, ok := l.r.app.targets[l.r.partition]
+	if !ok || l.idle || int64(committed) < target {
+		return
+	}
+	l.idle = true
+	select {
+	case l.r.app.idle <- l.r.partition:
+	case <-l.r.stopped:
 	}
 }
 

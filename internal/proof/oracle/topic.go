@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -207,7 +209,9 @@ const (
 func (r *Reader) fetch(ctx context.Context, p *place, at int64) ([]*kgo.Record, int64, error) {
 	request := kmsg.NewPtrFetchRequest()
 	request.MaxWaitMillis = int32(fetchWait.Milliseconds())
-	request.MinBytes, request.MaxBytes = 1, fetchBytes
+	// The embedded broker leaves the list of aborted transactions out of an answer that it cut at the request's limit, and
+	// with it shows their records: the partition's limit must be the one that counts.
+	request.MinBytes, request.MaxBytes = 1, math.MaxInt32
 	request.IsolationLevel = 1
 	partition := kmsg.NewFetchRequestTopicPartition()
 	partition.Partition, partition.FetchOffset, partition.PartitionMaxBytes = p.partition, at, fetchBytes

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -191,4 +192,37 @@ func commitRecord(t *testing.T) []byte {
 		}
 	}
 	return b
+}
+
+// What was aborted is not delivered either where the log is longer than one answer: that of a broker may then lack the
+// list of aborted transactions.
+func TestReaderOfLongLogs(t *testing.T) {
+	reader, writer := startCluster(t, "t")
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	w := writer("w")
+	filler := make([]byte, 256<<10)
+	rand.NewChaCha8([32]byte{1}).Read(filler) // compression must not make it short
+	written := 0
+	for ; written < 2*fetchBytes; written += len(filler) {
+		produce(t, w, "t", "abort", 1, "abort")
+		if err := w.BeginTransaction(); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.ProduceSync(ctx, &kgo.Record{Topic: "t", Value: filler}).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.EndTransaction(ctx, kgo.TryCommit); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := reader.Read(ctx, "t", AtHighWatermark)
+	if err != nil || len(got[0]) != written/len(filler) {
+		t.Errorf("%d records, want %d; error %v", len(got[0]), written/len(filler), err)
+	}
+	for _, m := range got[0] {
+		if string(m.Key) == "abort" {
+			t.Fatalf("aborted record at offset %d was delivered", m.Offset)
+		}
+	}
 }
