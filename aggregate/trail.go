@@ -376,7 +376,7 @@ func (s *settled) decode(b []byte, f Functions, count int64) (rest []byte, err e
 			return nil, err
 		}
 	}
-	if f&Whole != 0 && !(s.rise.isWhole() && s.area.isWhole()) {
+	if f&Whole != 0 && (!s.rise.isWhole() || !s.area.isWhole()) {
 		return nil, fmt.Errorf("steps between whole numbers: %w", errRange)
 	}
 	alone := s.first == s.last && s.rise.isZero() && s.area.isZero()

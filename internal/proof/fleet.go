@@ -34,13 +34,16 @@ func FleetConfig(partitions int32) oracle.Config {
 	c := oracle.Defaults()
 	c.Key, c.Values, c.Time = []string{"device"}, []string{"value"}, oracle.TimeField{Name: "ts", Unit: "ms"}
 	c.Partitions = partitions
-	all := []string{"count", "sum", "min", "max", "mean"}
 	c.Aggregations = []oracle.Aggregation{
-		{Name: "short", Size: 10_000, Grace: 5000, Functions: all},
-		{Name: "long", Size: 3_600_000, Offset: 60_000, Functions: all},
+		{Name: "short", Size: 10_000, Grace: 5000, Functions: []string{"count", "sum", "min", "max", "mean"}},
+		{Name: "long", Size: 3_600_000, Offset: 60_000, Functions: every},
 	}
 	return c
 }
+
+// every is every function, and two of the percentiles.
+var every = []string{"count", "sum", "min", "max", "mean", "range", "variance", "stddev", "variance_pop", "stddev_pop", "first",
+	"last", "delta", "rate", "time_mean", "distinct", "p50", "p99"}
 
 // Next returns the next line. A fleet never ends.
 func (f *Fleet) Next() []byte {

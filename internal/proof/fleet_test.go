@@ -34,12 +34,18 @@ func TestFleetHoldsEverything(t *testing.T) {
 		for _, r := range w.Readings {
 			plain += r.Values[0]
 		}
-		if s := w.Stats(0, len(w.Readings)); s.Sum() != plain {
+		s := w.Stats(0, len(w.Readings))
+		if s.Sum() != plain {
 			seen["a plain loop is wrong"]++
+		}
+		if s.Unordered() {
+			seen["unordered"]++
+		} else if delta, _ := s.Function("delta"); delta > 0 && len(w.Readings) > 32 {
+			seen["more readings than are kept one by one, in order"]++
 		}
 	}
 	for _, what := range []string{"late", "value", "time", "implausible", "duplicate", "json", "utf8", "short final true", "short final false",
-		"long final false", "a plain loop is wrong"} {
+		"long final false", "a plain loop is wrong", "unordered", "more readings than are kept one by one, in order"} {
 		if seen[what] == 0 {
 			t.Errorf("no %q in %d lines: %v", what, len(records), seen)
 		}

@@ -439,3 +439,15 @@ func TestSweepThreeDeep(t *testing.T) {
 		t.Fatal("no run was crashed three times")
 	}
 }
+
+// TestFleetHasEveryFunction: the kill loops run all functions there are.
+func TestFleetHasEveryFunction(t *testing.T) {
+	for _, name := range aggregate.All.Names() {
+		if !slices.Contains(every, name) {
+			t.Errorf("no %s", name)
+		}
+	}
+	if !slices.Contains(every, "p50") || !slices.Contains(every, "p99") {
+		t.Error("no percentiles")
+	}
+}

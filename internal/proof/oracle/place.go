@@ -85,14 +85,14 @@ func (s *Stats) places(numbers []sample) {
 
 // append appends a reading as it is kept: time as a zigzag varint, nanos, offset and index as unsigned varints, the
 // number as eight bytes, least significant first.
-func (s sample) append(b []byte) []byte {
-	b = binary.AppendVarint(b, s.reading.Time)
-	for _, n := range []int64{s.reading.Nanos, s.reading.Offset, s.reading.Index} {
+func (a sample) append(b []byte) []byte {
+	b = binary.AppendVarint(b, a.reading.Time)
+	for _, n := range []int64{a.reading.Nanos, a.reading.Offset, a.reading.Index} {
 		b = binary.AppendUvarint(b, uint64(n))
 	}
-	return s.appendNumber(b)
+	return a.appendNumber(b)
 }
 
-func (s sample) appendNumber(b []byte) []byte {
-	return binary.LittleEndian.AppendUint64(b, s.bits())
+func (a sample) appendNumber(b []byte) []byte {
+	return binary.LittleEndian.AppendUint64(b, a.bits())
 }

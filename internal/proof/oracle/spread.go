@@ -7,7 +7,7 @@ import (
 
 // rangeOf is the exact difference.
 func rangeOf(low, high sample) *big.Rat {
-	return scaled(new(big.Int).Sub(high.scaled(), low.scaled()), scaleBits)
+	return unscaled(new(big.Int).Sub(high.scaled(), low.scaled()))
 }
 
 // variance is (n*Q - S^2) / (n*by) as a rational, nil where that is not defined: by is n-1 for a sample, else n.

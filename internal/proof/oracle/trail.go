@@ -3,7 +3,6 @@ package oracle
 import (
 	"encoding/binary"
 	"math/big"
-	"slices"
 )
 
 // kept is how many of the latest readings of a window are kept one by one for delta, rate and time_mean.
@@ -15,18 +14,15 @@ var longest = new(big.Int).Lsh(big.NewInt(1), 62)
 // strays tells whether a reading belongs between two of those that came before it and of which at least kept are later:
 // between them only sums are kept.
 func strays(readings []Folded, one *Folded) bool {
-	if len(readings) <= kept {
-		return false
-	}
-	sorted := slices.Clone(readings)
-	slices.SortFunc(sorted, func(a, b Folded) int {
-		if a.before(&b) {
-			return -1
+	earlier, later := 0, 0
+	for i := range readings {
+		if readings[i].before(one) {
+			earlier++
+		} else {
+			later++
 		}
-		return 1
-	})
-	summed := sorted[:len(sorted)-kept]
-	return summed[0].before(one) && one.before(&summed[len(summed)-1])
+	}
+	return earlier > 0 && later > kept
 }
 
 // nanosBetween is the time from one reading to another.
@@ -44,7 +40,7 @@ func (s Stats) delta() *big.Rat {
 	if s.lost || len(s.ordered) < 2 {
 		return nil
 	}
-	return scaled(riseOf(s.ordered), scaleBits)
+	return unscaled(riseOf(s.ordered))
 }
 
 // riseOf is the rise from the first of the readings to the last, times 2^1074.
@@ -65,7 +61,7 @@ func (s Stats) area() *big.Rat {
 	if s.lost || len(s.ordered) < 2 {
 		return nil
 	}
-	area := scaled(twiceArea(s.ordered), scaleBits)
+	area := unscaled(twiceArea(s.ordered))
 	return area.Mul(area, big.NewRat(1, 2e9))
 }
 
@@ -92,9 +88,9 @@ func (s Stats) perSecond(x *big.Rat) *big.Rat {
 	return x.Quo(x, new(big.Rat).SetFrac(ns, big.NewInt(1e9)))
 }
 
-// scaled is n / 2^places.
-func scaled(n *big.Int, places uint) *big.Rat {
-	return new(big.Rat).SetFrac(n, new(big.Int).Lsh(big.NewInt(1), places))
+// unscaled is n / 2^1074.
+func unscaled(n *big.Int) *big.Rat {
+	return new(big.Rat).SetFrac(n, new(big.Int).Lsh(big.NewInt(1), scaleBits))
 }
 
 // appendTrail appends what is kept for delta, rate and time_mean: one byte, which is 34 when they are not known and

@@ -15,7 +15,7 @@ func (s Stats) WholeText(name string) (text string, ok bool) {
 	}
 	switch name {
 	case "sum":
-		return wholeText(scaled(s.sum, scaleBits)), true
+		return wholeText(unscaled(s.sum)), true
 	case "min":
 		return strconv.FormatInt(s.least.n, 10), true
 	case "max":
