@@ -53,6 +53,9 @@ func (t *Task) Begin() (*Batch, error) {
 		return nil, fmt.Errorf("task: commit %d begun while %d is in flight", t.committed.Number+2, t.committed.Number+1)
 	}
 	closed, err := t.closeSlice()
+	if err == nil {
+		err = t.view.tidy()
+	}
 	if err != nil {
 		return nil, err
 	}

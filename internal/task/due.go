@@ -17,8 +17,10 @@ type dueIndex struct {
 	buckets map[Place]*bucket
 	open    []bucketHeap // by aggregation: buckets that are not due
 	due     bucketHeap   // all due buckets, in the order of emission
-	waiting int          // live elements in due buckets
+	waiting int          // live elements in due buckets, and all of ripe
 
+	growing []elements // by aggregation: entries whose end may grow, not due by what is known of it here
+	ripe    elements   // those that are due, or were merged away, dropped, or have grown since
 }
 
 type bucket struct {
@@ -31,7 +33,7 @@ type bucket struct {
 func (b *bucket) live() int { return b.set.len() - b.stale }
 
 func newDueIndex(aggregations int) *dueIndex {
-	return &dueIndex{buckets: map[Place]*bucket{}, open: make([]bucketHeap, aggregations)}
+	return &dueIndex{buckets: map[Place]*bucket{}, open: make([]bucketHeap, aggregations), growing: make([]elements, aggregations)}
 }
 
 // add puts an element in. Its bucket is due when closed says so.
@@ -68,6 +70,7 @@ func (x *dueIndex) close(aggregation int, closed int64) {
 		x.waiting += b.live()
 		heap.Push(&x.due, b)
 	}
+	x.ripen(aggregation, closed)
 }
 
 // next returns the end of the first open bucket of an aggregation that has a live element, record.NoTime for none.
@@ -88,19 +91,29 @@ func (x *dueIndex) next(aggregation int) int64 {
 	return end
 }
 
-// take removes and returns the next due element in the order (end, start, aggregation, hash).
-func (x *dueIndex) take() (place Place, hash uint64, ok bool) {
-	for len(x.due) > 0 {
-		b := x.due[0]
-		if hash, ok = b.set.take(); ok {
-
+// take removes and returns the next due element in the order (end, start, aggregation, hash). One of an entry that moves
+// may stand for nothing, or for an entry that ends later by now.
+func (x *dueIndex) take() (place Place, hash uint64, moving, ok bool) {
+	for {
+		var b *bucket
+		if len(x.due) > 0 {
+			b = x.due[0]
+		}
+		if len(x.ripe) > 0 && (b == nil || comparePlaces(x.ripe[0].place(), b.place) < 0) {
 			x.waiting--
-			return b.place, hash, true
+			e := x.ripe.pop()
+			return e.place(), e.hash, true, true
+		}
+		if b == nil {
+			return Place{}, 0, false, false
+		}
+		if hash, ok = b.set.take(); ok {
+			x.waiting--
+			return b.place, hash, false, true
 		}
 		heap.Pop(&x.due)
 		delete(x.buckets, b.place)
 	}
-	return Place{}, 0, false
 }
 
 // missed tells that the entry of an element just taken is gone.
@@ -130,6 +143,14 @@ func (x *dueIndex) requeue(closed func(aggregation int) int64) {
 			end = closed(place.Aggregation)
 		}
 		x.queue(b, end)
+	}
+	ripe := x.ripe
+	x.ripe = nil
+	for _, e := range ripe {
+		x.addMoving(e.place(), e.hash, closed(int(e.aggregation)))
+	}
+	for i := range x.growing {
+		x.ripen(i, closed(i))
 	}
 }
 

@@ -32,7 +32,7 @@ func entryKey(aggregation, field string, start int64) []byte {
 }
 
 func (c *counting) Aggregations() []Aggregation {
-	return []Aggregation{{"a", 1}, {"b", 2}}
+	return []Aggregation{{Name: "a", Fingerprint: 1}, {Name: "b", Fingerprint: 2}}
 }
 
 func (c *counting) Process(v *View, in *Input) error {

@@ -53,15 +53,17 @@ type Processor interface {
 	// entry afterwards.
 	Close(v *View, slot Slot, key []byte, place Place) error
 
-	// Place tells where an entry stands in time, from its key and value: asked when entries are loaded, replayed and
-	// found due. An entry whose aggregation is not configured has Aggregation Removed and any Start and End.
+	// Place tells where an entry stands in time, from its key and value: asked when entries are loaded, replayed, first
+	// touched since a commit, and found due. An entry whose aggregation is not configured has Aggregation Removed and any Start and End.
 	Place(key, value []byte) (Place, error)
 }
 
-// Aggregation names one aggregation and the fingerprint of all that gives its entries their meaning.
+// Aggregation names one aggregation and the fingerprint of all that gives its entries their meaning, and says what the
+// View must offer for it.
 type Aggregation struct {
 	Name        string
 	Fingerprint uint64
+	Ordered     bool // the entries of a key are found by their starts (Around), and their ends may grow (Move)
 }
 
 // Sink is where a record of a commit goes.

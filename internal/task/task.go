@@ -55,7 +55,8 @@ func New(base Base, proc Processor, committed *record.Commit, options Options) (
 	if err := matchAggregations(t.committed, proc.Aggregations()); err != nil {
 		return nil, err
 	}
-	t.view = View{base: base, proc: proc, open: &overlay{meta: *t.committed.Clone()}, due: newDueIndex(len(proc.Aggregations()))}
+	t.view = View{base: base, proc: proc, open: &overlay{meta: *t.committed.Clone()}, due: newDueIndex(len(proc.Aggregations())),
+		starts: newStartIndex(), traits: proc.Aggregations()}
 	if err := t.index(); err != nil {
 		return nil, err
 	}
@@ -75,23 +76,42 @@ func (t *Task) index() (err error) {
 // Replayed tells the task that recovery has changed an entry of the live base (I8, R25) from old to value, nil standing
 // for no entry, so that the close-time index follows.
 func (t *Task) Replayed(hash uint64, key, old, value []byte) error {
-	if (old == nil) == (value == nil) {
+	if old == nil && value == nil {
 		return nil
+	}
+	if old != nil && value != nil {
+		return t.changed(hash, key, old, value)
 	}
 	live := value
 	if value == nil {
 		live = old
 	}
-	place, err := t.view.proc.Place(key, live)
-	if err != nil {
-		return fmt.Errorf("entry %s: %w", describe(key), err)
-	}
-	if value != nil {
-		t.view.schedule(place, hash)
-	} else {
+	place, err := t.view.place(key, live)
+	switch {
+	case err != nil:
+		return err
+	case value != nil:
+		t.view.schedule(place, hash, key)
+	case t.view.isOrdered(place.Aggregation):
+		t.view.starts.remove(record.Hash(head(key)), place.Start)
+	default:
 		t.view.due.forget(place)
 	}
 	return nil
+}
+
+// changed is Replayed for an entry that stays: one of an ordered aggregation may end earlier than its element says, when
+// another entry with its key has gone in between.
+func (t *Task) changed(hash uint64, key, old, value []byte) error {
+	before, err := t.view.place(key, old)
+	if err != nil || !t.view.isOrdered(before.Aggregation) {
+		return err
+	}
+	after, err := t.view.place(key, value)
+	if err == nil && after.End < before.End {
+		t.view.due.addMoving(after, hash, t.view.closedEnd(after.Aggregation))
+	}
+	return err
 }
 
 // Resume takes the task up again after a recovery on its live base, at the commit record that recovery found last. The
@@ -236,8 +256,19 @@ func (t *Task) Waiting() int { return t.view.due.waiting }
 // Open is the number of committed entries that wait for their window to close.
 func (t *Task) Open() int { return max(0, int(t.view.base.Live())-t.view.due.waiting) }
 
-// NextEnd is the end of the first window of an aggregation that is open, in ms, and record.NoTime when none is.
-func (t *Task) NextEnd(aggregation int) int64 { return t.view.due.next(aggregation) }
+// NextEnd is the end of the first window of an aggregation that is open, in ms, and record.NoTime when none is, or when
+// an entry cannot be read, which its close will report. While windows wait to be emitted an entry that has grown out of
+// being due may be overlooked.
+func (t *Task) NextEnd(aggregation int) int64 {
+	if !t.view.isOrdered(aggregation) {
+		return t.view.due.next(aggregation)
+	}
+	end, err := t.view.nextMoving(aggregation)
+	if err != nil {
+		return record.NoTime
+	}
+	return end
+}
 
 // Position is the input position after everything folded so far, committed or not.
 func (t *Task) Position() record.InputPosition { return t.view.open.meta.Position }

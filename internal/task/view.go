@@ -22,8 +22,11 @@ type View struct {
 	flight *overlay // the commit in flight; nil when there is none
 	open   *overlay
 	due    *dueIndex
-	text   []byte // scratch: key and value of the entry being loaded
-	found  []byte // scratch: key of the due entry
+	starts *startIndex   // of the ordered aggregations
+	traits []Aggregation // of the Processor
+	text   []byte        // scratch: key and value of the entry being loaded
+	found  []byte        // scratch: key of the due entry
+	probe  []byte        // scratch: key of an entry that is looked for
 }
 
 // StreamTime returns the task's stream time in ms, record.NoTime before the first reading.
@@ -70,7 +73,7 @@ func (v *View) Emit(sink Sink, aggregation int, key, value []byte, headers []Hea
 }
 
 // Touch makes the entry of a key dirty and returns its slot. The first touch since the last commit loads the entry into
-// the slot; fresh tells that the entry did not exist and is born now, at place. An entry is deleted by Delete only.
+// the slot; fresh tells that the entry did not exist and is born now, at place. One that exists stays where it is. An entry is deleted by Delete only.
 func (v *View) Touch(key []byte, place Place) (slot Slot, fresh bool, err error) {
 	return v.touch(record.Hash(key), key, place)
 }
@@ -84,6 +87,12 @@ func (v *View) touch(hash uint64, key []byte, place Place) (Slot, bool, error) {
 		return Slot(at), true, v.revive(at, place)
 	}
 	value, existed := v.below(hash, key)
+	if existed && place.Aggregation != Removed {
+		var err error
+		if place, err = v.place(key, value); err != nil {
+			return 0, false, err
+		}
+	}
 	at := v.open.insert(hash, key)
 	d := &v.open.entries[at]
 	d.place, d.below, d.existed = place, place, existed
@@ -95,7 +104,7 @@ func (v *View) touch(hash uint64, key []byte, place Place) (Slot, bool, error) {
 		value = v.text[len(key):]
 	} else {
 		value = nil
-		v.schedule(place, hash)
+		v.schedule(place, hash, v.open.key(d))
 	}
 	if err := v.proc.Load(Slot(at), v.open.key(d), value); err != nil {
 		return 0, false, fmt.Errorf("entry %s: %w", describe(key), err)
@@ -110,7 +119,7 @@ func (v *View) revive(at int, place Place) error {
 		v.open.writes++
 	}
 	d.deleted, d.place = false, place
-	v.schedule(place, d.hash)
+	v.schedule(place, d.hash, v.open.key(d))
 	return v.proc.Load(Slot(at), v.open.key(d), nil)
 }
 
@@ -118,13 +127,18 @@ func (v *View) revive(at int, place Place) error {
 // since the last one. Its element stays in the index and stands for nothing.
 func (v *View) Delete(slot Slot) {
 	if d := &v.open.entries[slot]; !d.deleted {
-		v.due.forget(d.place)
+		if !v.isOrdered(d.place.Aggregation) {
+			v.due.forget(d.place)
+		}
 		v.remove(d)
 	}
 }
 
 func (v *View) remove(d *dirty) {
 	d.deleted = true
+	if v.isOrdered(d.place.Aggregation) {
+		v.starts.remove(record.Hash(head(v.open.key(d))), d.place.Start)
+	}
 	if !d.write() {
 		v.open.writes--
 	}
@@ -141,8 +155,24 @@ func (v *View) below(hash uint64, key []byte) (value []byte, ok bool) {
 	return v.base.Get(hash, key)
 }
 
-func (v *View) schedule(place Place, hash uint64) {
-	v.due.add(place, hash, v.closedEnd(place.Aggregation))
+// schedule puts an entry into the indexes.
+func (v *View) schedule(place Place, hash uint64, key []byte) {
+	closed := v.closedEnd(place.Aggregation)
+	if !v.isOrdered(place.Aggregation) {
+		v.due.add(place, hash, closed)
+		return
+	}
+	v.starts.add(record.Hash(head(key)), place.Start)
+	v.due.addMoving(place, hash, closed)
+}
+
+// place asks the Processor where an entry stands.
+func (v *View) place(key, value []byte) (Place, error) {
+	place, err := v.proc.Place(key, value)
+	if err != nil {
+		return place, fmt.Errorf("entry %s: %w", describe(key), err)
+	}
+	return place, nil
 }
 
 // closedEnd is ClosedEnd for any aggregation of a Place; entries of a removed one are always due.
@@ -156,19 +186,22 @@ func (v *View) closedEnd(aggregation int) int64 {
 // closeNext emits and deletes the next due window. It returns false when none is left.
 func (v *View) closeNext() (bool, error) {
 	for {
-		place, hash, ok := v.due.take()
+		place, hash, moving, ok := v.due.take()
 		if !ok {
 			return false, nil
 		}
-		key, err := v.locate(place, hash)
-		if err != nil {
+		key, at, err := v.locate(place, hash)
+		switch {
+		case err != nil:
 			return false, err
-		}
-		if key == nil {
+		case key == nil && moving: // merged away, or dropped
+		case key == nil:
 			v.due.missed(place) // its overlay was dropped
-			continue
+		case at.End > place.End: // it has grown since
+			v.due.addMoving(at, hash, v.closedEnd(at.Aggregation))
+		default:
+			return true, v.closeEntry(hash, key, at)
 		}
-		return true, v.closeEntry(hash, key, place)
 	}
 }
 
@@ -188,47 +221,44 @@ func (v *View) closeEntry(hash uint64, key []byte, place Place) error {
 	return nil
 }
 
-// locate finds the live entry that an element of the index stands for, nil when there is none. Where several keys of
-// one window have the same hash the least one is taken, so that the order does not depend on where they lie (I11).
-func (v *View) locate(place Place, hash uint64) ([]byte, error) {
-	var least []byte
-	keep := func(key []byte) {
-		if least == nil || string(key) < string(least) {
+// locate finds the live entry that an element of the index stands for, nil when there is none, and where it is by now:
+// an entry of an ordered aggregation may have grown. Where several keys of one window have the same hash the one that
+// ends first is taken, then the least, so that the order does not depend on where they lie (I11).
+func (v *View) locate(place Place, hash uint64) (least []byte, found Place, err error) {
+	keep := func(key []byte, at Place) {
+		if at != place && !(v.isOrdered(place.Aggregation) && at.Aggregation == place.Aggregation && at.Start == place.Start) {
+			return
+		}
+		if least == nil || at.End < found.End || at.End == found.End && string(key) < string(least) {
 			v.found = append(v.found[:0], key...)
-			least = v.found
+			least, found = v.found, at
 		}
 	}
 	v.open.each(hash, func(at int) bool {
-		if d := &v.open.entries[at]; !d.deleted && d.place == place {
-			keep(v.open.key(d))
+		if d := &v.open.entries[at]; !d.deleted {
+			keep(v.open.key(d), d.place)
 		}
 		return true
 	})
 	if v.flight != nil {
 		v.flight.each(hash, func(at int) bool {
-			d := &v.flight.entries[at]
-			if !d.deleted && d.place == place && v.open.find(hash, v.flight.key(d)) < 0 {
-				keep(v.flight.key(d))
+			if d := &v.flight.entries[at]; !d.deleted && v.open.find(hash, v.flight.key(d)) < 0 {
+				keep(v.flight.key(d), d.place)
 			}
 			return true
 		})
 	}
-	var failed error
 	v.base.Find(hash, func(key, value []byte) bool {
 		if v.open.find(hash, key) >= 0 || v.flight != nil && v.flight.find(hash, key) >= 0 {
 			return true
 		}
-		at, err := v.proc.Place(key, value)
-		if err != nil {
-			failed = fmt.Errorf("entry %s: %w", describe(key), err)
-			return false
+		var at Place
+		if at, err = v.place(key, value); err == nil {
+			keep(key, at)
 		}
-		if at == place {
-			keep(key)
-		}
-		return true
+		return err == nil
 	})
-	return least, failed
+	return least, found, err
 }
 
 // drop forgets both overlays, the upper one first, and takes the committed progress up again.
@@ -243,18 +273,35 @@ func (v *View) drop(committed *record.Commit) {
 	v.due.requeue(v.closedEnd)
 }
 
-// forget brings the index back to what is below an overlay: elements it took out come back, where they were, and those
+// forget brings the indexes back to what is below an overlay: elements it took out come back, where they were, and those
 // it put in stand for nothing.
 func (v *View) forget(o *overlay) {
 	for i := range o.entries {
 		d := &o.entries[i]
 		moved := d.existed && !d.deleted && d.place != d.below
+		if v.isOrdered(d.below.Aggregation) {
+			v.forgetOrdered(d, head(o.key(d)), moved)
+			continue
+		}
 		if moved || !d.existed && !d.deleted {
 			v.due.forget(d.place)
 		}
 		if moved || d.existed && d.deleted {
 			v.due.add(d.below, d.hash, v.closedEnd(d.below.Aggregation))
 		}
+	}
+}
+
+// forgetOrdered does so for an entry of an ordered aggregation. Its element may still be where it was: then there are two.
+func (v *View) forgetOrdered(d *dirty, head []byte, moved bool) {
+	switch {
+	case d.existed && d.deleted:
+		v.starts.add(record.Hash(head), d.below.Start)
+		v.due.addMoving(d.below, d.hash, v.closedEnd(d.below.Aggregation))
+	case moved:
+		v.due.addMoving(d.below, d.hash, v.closedEnd(d.below.Aggregation))
+	case !d.existed && !d.deleted:
+		v.starts.remove(record.Hash(head), d.place.Start)
 	}
 }
 
