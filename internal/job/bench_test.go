@@ -125,10 +125,11 @@ func BenchmarkResult(b *testing.B) {
 }
 
 func BenchmarkEncodeEntry(b *testing.B) {
-	numbers := filled()
+	config, numbers := minutes(0), filled()
+	l := newLayout(&config)
 	b.ReportAllocs()
 	for b.Loop() {
-		bytesSink = encode(bytesSink[:0], aggregate.Plain, numbers)
+		bytesSink = l.tables[0].encode(bytesSink[:0], 0, numbers)
 	}
 	b.ReportMetric(float64(len(bytesSink)), "bytes")
 }
@@ -136,11 +137,11 @@ func BenchmarkEncodeEntry(b *testing.B) {
 func BenchmarkLoadEntry(b *testing.B) {
 	config := minutes(0)
 	l := newLayout(&config)
-	value := encode(nil, aggregate.Plain, filled())
+	value := l.tables[0].encode(nil, 0, filled())
 	into := make([]aggregate.Accumulator, 1)
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := l.decode(value, aggregate.Plain, into); err != nil {
+		if _, err := l.decode(value, &l.tables[0], into); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -152,7 +153,7 @@ func BenchmarkPlace(b *testing.B) {
 	key := record.AppendStart(record.AppendField(record.EntryPrefix(nil, "minute"), []byte("dev-000123")), t0)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := l.place(key); err != nil {
+		if _, err := l.place(key, nil); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -147,7 +147,8 @@ func (c *Config) Fingerprint(i int) uint64 { return record.Hash([]byte(c.Definit
 func (c *Config) aggregations() []task.Aggregation {
 	list := make([]task.Aggregation, len(c.Aggregations))
 	for i := range list {
-		list[i] = task.Aggregation{Name: c.Aggregations[i].Name, Fingerprint: c.Fingerprint(i)}
+		_, sessions := c.Aggregations[i].Window.(window.Session)
+		list[i] = task.Aggregation{Name: c.Aggregations[i].Name, Fingerprint: c.Fingerprint(i), Ordered: sessions}
 	}
 	return list
 }

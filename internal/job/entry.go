@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/tidemark-streams/tidemark/aggregate"
 	"github.com/tidemark-streams/tidemark/internal/record"
@@ -30,6 +31,10 @@ type layout struct {
 // table is one aggregation.
 type table struct {
 	window    window.Kind
+	session   window.Session // when it has sessions
+	sessions  bool
+	stored    bool        // the windows' ends are in the entries' values: a start does not tell them
+	last      window.Span // the calendar window that was used last
 	functions aggregate.Functions
 	members   []member
 	prefix    []byte   // of changelog keys
@@ -49,6 +54,9 @@ func newLayout(c *Config) layout {
 			functions |= aggregate.Whole
 		}
 		t := table{window: a.Window, functions: functions, members: membersOf(a), prefix: record.EntryPrefix(nil, a.Name)}
+		t.session, t.sessions = a.Window.(window.Session)
+		_, calendar := a.Window.(window.Calendar)
+		t.stored = t.sessions || calendar
 		t.head = append(appendString([]byte(`{"agg":`), []byte(a.Name)), `,"key":`...)
 		for _, name := range l.values {
 			t.values = append(t.values, appendString(nil, []byte(name)))
@@ -73,7 +81,7 @@ func (l *layout) find(key []byte) (aggregation int, ok bool) {
 func damaged(key []byte) error { return fmt.Errorf("changelog key %.32x is no entry's key", key) }
 
 // place is Processor.Place.
-func (l *layout) place(key []byte) (task.Place, error) {
+func (l *layout) place(key, value []byte) (task.Place, error) {
 	i, ok := l.find(key)
 	switch {
 	case !ok:
@@ -82,19 +90,41 @@ func (l *layout) place(key []byte) (task.Place, error) {
 		start := record.Start(key)
 		return task.Place{Aggregation: i, Start: start, End: start}, nil
 	}
-	span, err := l.tables[i].span(key)
+	span, err := l.tables[i].span(key, value)
 	return task.Place{Aggregation: i, Start: span.Start, End: span.End}, err
 }
 
 // span is the window of an entry of this aggregation. A start that begins no window is damage, or state of another
 // definition that the fingerprint should have kept away.
-func (t *table) span(key []byte) (window.Span, error) {
+func (t *table) span(key, value []byte) (window.Span, error) {
 	start := record.Start(key)
+	if t.stored {
+		length, _, err := t.open(value)
+		return window.Span{Start: start, End: start + length}, err
+	}
 	span, ok := t.window.At(start)
 	if !ok {
 		return span, fmt.Errorf("changelog key %.32x: %d begins no window of %s", key, start, t.window)
 	}
 	return span, nil
+}
+
+// open takes the format off an entry's value, and the length of the window where it is stored.
+func (t *table) open(value []byte) (length int64, rest []byte, err error) {
+	if len(value) == 0 {
+		return 0, nil, errors.New("the entry's value is empty")
+	}
+	if value[0] != entryFormat {
+		return 0, nil, fmt.Errorf("the entry has format %d, this version reads %d: roll forward to the version that wrote it", value[0], entryFormat)
+	}
+	if !t.stored {
+		return 0, value[1:], nil
+	}
+	n, w := binary.Uvarint(value[1:])
+	if w <= 0 || n > math.MaxInt64 || w > 1 && value[w] == 0 {
+		return 0, nil, errors.New("the entry's window has no length")
+	}
+	return int64(n), value[1+w:], nil
 }
 
 // fieldsOf are the key fields in an entry's key, which has the table's prefix, for takeField.
@@ -109,35 +139,35 @@ func takeField(rest []byte) (field, after []byte) {
 	return rest[w:][:n], rest[w+int(n):]
 }
 
-// decode reads an entry's value into one accumulator for each value field.
-func (l *layout) decode(value []byte, functions aggregate.Functions, into []aggregate.Accumulator) error {
-	if len(value) == 0 {
-		return errors.New("the entry's value is empty")
+// decode reads an entry's value into one accumulator for each value field, and returns the length of its window where
+// that is stored.
+func (l *layout) decode(value []byte, t *table, into []aggregate.Accumulator) (length int64, err error) {
+	length, rest, err := t.open(value)
+	if err != nil {
+		return 0, err
 	}
-	if value[0] != entryFormat {
-		return fmt.Errorf("the entry has format %d, this version reads %d: roll forward to the version that wrote it", value[0], entryFormat)
-	}
-	rest := value[1:]
-	var err error
 	for i := range into {
-		if rest, err = into[i].DecodeBinary(rest, functions); err != nil {
-			return fmt.Errorf("value %q of the entry: %w", l.values[i], err)
+		if rest, err = into[i].DecodeBinary(rest, t.functions); err != nil {
+			return 0, fmt.Errorf("value %q of the entry: %w", l.values[i], err)
 		}
 		if into[i].Count() == 0 {
-			return fmt.Errorf("value %q of the entry: no readings; an entry is born with one", l.values[i])
+			return 0, fmt.Errorf("value %q of the entry: no readings; an entry is born with one", l.values[i])
 		}
 	}
 	if len(rest) > 0 {
-		return fmt.Errorf("%d bytes after the end of the entry's value", len(rest))
+		return 0, fmt.Errorf("%d bytes after the end of the entry's value", len(rest))
 	}
-	return nil
+	return length, nil
 }
 
-// encode appends the value of an entry.
-func encode(dst []byte, functions aggregate.Functions, accumulators []aggregate.Accumulator) []byte {
+// encode appends the value of an entry; length is that of its window.
+func (t *table) encode(dst []byte, length int64, accumulators []aggregate.Accumulator) []byte {
 	dst = append(dst, entryFormat)
+	if t.stored {
+		dst = binary.AppendUvarint(dst, uint64(length))
+	}
 	for i := range accumulators {
-		dst = accumulators[i].AppendBinary(dst, functions)
+		dst = accumulators[i].AppendBinary(dst, t.functions)
 	}
 	return dst
 }
@@ -172,6 +202,9 @@ func (l *layout) maxKey(limits Limits) int {
 	for i := range l.tables {
 		t := &l.tables[i]
 		changelog := int(limits.Changelog) - 1 - len(l.values)*t.functions.MaxBytes()
+		if t.stored {
+			changelog -= binary.MaxVarintLen64
+		}
 		numbers := maxNumbers + maxOther*t.beyondPlain()
 		// The key fields stand in the result's key and in its value, escaped in both.
 		result := (int(limits.Result) - maxResult - len(t.head) - names - len(l.values)*numbers) / (2 * maxEscaped)

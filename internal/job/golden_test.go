@@ -143,7 +143,7 @@ func TestDumperRefuses(t *testing.T) {
 	}
 	var one aggregate.Accumulator
 	one.Add(1, &aggregate.At{Time: t0})
-	good := encode(nil, aggregate.Plain, []aggregate.Accumulator{one})
+	good := d.layout.tables[0].encode(nil, 0, []aggregate.Accumulator{one})
 	if _, err := d.Append(nil, key("minute", t0), good, true); err != nil {
 		t.Errorf("a good entry: %v", err)
 	}

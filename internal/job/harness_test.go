@@ -58,6 +58,7 @@ func minutes(grace int64) Config {
 type entries struct {
 	values map[string][]byte
 	digest record.Digest
+	hashes map[uint64][]string // made by the first Find; keys that are gone stay in it
 }
 
 func (e *entries) Get(_ uint64, key []byte) ([]byte, bool) {
@@ -66,10 +67,24 @@ func (e *entries) Get(_ uint64, key []byte) ([]byte, bool) {
 }
 
 func (e *entries) Find(hash uint64, fn func(key, value []byte) bool) {
-	e.All(func(h uint64, key, value []byte) bool { return h != hash || fn(key, value) })
+	if e.hashes == nil {
+		e.hashes = map[uint64][]string{}
+		for key := range e.values {
+			h := record.Hash([]byte(key))
+			e.hashes[h] = append(e.hashes[h], key)
+		}
+	}
+	for _, key := range e.hashes[hash] {
+		if value, ok := e.values[key]; ok && !fn([]byte(key), value) {
+			return
+		}
+	}
 }
 
-func (e *entries) Put(_ uint64, key, value []byte, diff record.Digest) {
+func (e *entries) Put(hash uint64, key, value []byte, diff record.Digest) {
+	if _, old := e.values[string(key)]; !old && e.hashes != nil && !slices.Contains(e.hashes[hash], string(key)) {
+		e.hashes[hash] = append(e.hashes[hash], string(key))
+	}
 	e.values[string(key)] = bytes.Clone(value)
 	e.digest = e.digest.Add(diff)
 }
@@ -235,6 +250,7 @@ type line struct {
 	Count          int64
 	Sum, Min, Max  json.Number
 	Mean           json.Number
+	First, Last    json.Number
 	Overflow       bool
 	SumExact       string `json:"sum_exact"`
 	Final          bool
@@ -327,3 +343,48 @@ func (r *run) expectDead(want ...string) {
 func (r *run) counters() record.Counters { return r.task.Committed().Counters }
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }
+
+func contains(text string, parts ...string) bool {
+	for _, part := range parts {
+		if !strings.Contains(text, part) {
+			return false
+		}
+	}
+	return true
+}
+
+type inputRecord = task.Input
+
+// restartOn makes a task of a run's job and commit record over another base.
+func restartOn(t *testing.T, r *run, base task.Base) *task.Task {
+	t.Helper()
+	j, err := New(r.config, r.partition, r.partitions, r.limits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	machine, err := task.New(base, j, r.task.Committed(), task.Options{Job: "test", MaxRecords: r.batch, MaxBytes: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return machine
+}
+
+// onlyKey is the changelog key of the only entry.
+func (r *run) onlyKey() string {
+	r.t.Helper()
+	if len(r.base.values) != 1 {
+		r.t.Fatalf("%d entries", len(r.base.values))
+	}
+	for key := range r.base.values {
+		return key
+	}
+	return ""
+}
+
+// replace puts other bytes into an entry, as if they had been committed; the next start must be by crash.
+func (r *run) replace(key string, value []byte) {
+	sum := func(v []byte) record.Digest { return record.EntryDigest(append([]byte(key), v...), len(key)) }
+	c := r.task.Committed()
+	c.Digest = c.Digest.Sub(sum(r.base.values[key])).Add(sum(value))
+	r.base.Put(0, []byte(key), value, sum(value).Sub(sum(r.base.values[key])))
+}

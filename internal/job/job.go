@@ -27,8 +27,10 @@ type Job struct {
 	headers headers
 	apart   apart // of the present record, when it may hold many readings
 
-	// The working form of dirty entries, by slot: the aggregation, and an accumulator for each value field.
+	// The working form of dirty entries, by slot: the aggregation, the length of the window, and an accumulator for each
+	// value field. A length has a meaning where it is stored.
 	slots        []int32
+	lengths      []int64
 	accumulators []aggregate.Accumulator
 
 	// Scratch, so that a reading allocates nothing.
@@ -181,7 +183,10 @@ func (j *Job) fold(v *task.View, in *task.Input, i int, read *reading.Reading) e
 	v.RaiseClosedEnd(i, j.ClosedEnd(i, v.StreamTime()))
 	closed := v.ClosedEnd(i)
 	t := &j.layout.tables[i]
-	j.spans = t.window.Assign(j.spans[:0], read.Time)
+	if t.sessions {
+		return j.join(v, in, i, read)
+	}
+	j.spans = t.assign(j.spans[:0], read.Time)
 	if len(j.spans) == 0 {
 		return fmt.Errorf("no window of %q holds the time %d", j.names[i].Name, read.Time)
 	}
@@ -194,18 +199,17 @@ func (j *Job) fold(v *task.View, in *task.Input, i int, read *reading.Reading) e
 			continue
 		}
 		j.key = record.AppendStart(j.key[:head], span.Start)
-		slot, _, err := v.Touch(j.key, task.Place{Aggregation: i, Start: span.Start, End: span.End})
+		slot, fresh, err := v.Touch(j.key, task.Place{Aggregation: i, Start: span.Start, End: span.End})
 		if err != nil {
 			return err
 		}
-		accumulators := j.accumulatorsOf(slot)
-		for n := range accumulators {
-			if read.Whole != nil {
-				accumulators[n].AddWhole(read.Whole[n], &j.at)
-			} else {
-				accumulators[n].Add(read.Values[n], &j.at)
-			}
+		if fresh {
+			j.lengths[slot] = span.End - span.Start
+		} else if t.stored && span.Start+j.lengths[slot] <= closed {
+			missed++ // another version of the zone's rules has ended the window earlier, and it is due
+			continue
 		}
+		j.add(slot, read)
 	}
 	state := v.Aggregation(i)
 	state.Missed += record.Count(missed)
@@ -221,9 +225,22 @@ func (j *Job) fold(v *task.View, in *task.Input, i int, read *reading.Reading) e
 	return nil
 }
 
+// add folds a reading into the entry of a slot.
+func (j *Job) add(slot task.Slot, read *reading.Reading) {
+	accumulators := j.accumulatorsOf(slot)
+	for n := range accumulators {
+		if read.Whole != nil {
+			accumulators[n].AddWhole(read.Whole[n], &j.at)
+		} else {
+			accumulators[n].Add(read.Values[n], &j.at)
+		}
+	}
+}
+
 // ClosedEnd is how far the windows of an aggregation are closed at a stream time, in ms.
 func (j *Job) ClosedEnd(aggregation int, streamTime int64) int64 {
-	return streamTime - j.config.Aggregations[aggregation].Grace
+	a := &j.config.Aggregations[aggregation]
+	return streamTime - a.Grace - j.layout.tables[aggregation].session.Gap
 }
 
 // accumulatorsOf are the accumulators of a slot, one for each value field.
@@ -239,7 +256,7 @@ func (j *Job) Load(slot task.Slot, key, value []byte) error {
 		return damaged(key)
 	}
 	for int(slot) >= len(j.slots) {
-		j.slots = append(j.slots, 0)
+		j.slots, j.lengths = append(j.slots, 0), append(j.lengths, 0)
 		for range j.layout.values {
 			j.accumulators = append(j.accumulators, aggregate.Accumulator{})
 		}
@@ -248,9 +265,12 @@ func (j *Job) Load(slot task.Slot, key, value []byte) error {
 	accumulators := j.accumulatorsOf(slot)
 	var functions aggregate.Functions
 	if i != task.Removed {
-		functions = j.layout.tables[i].functions
+		t := &j.layout.tables[i]
+		functions = t.functions
 		if value != nil {
-			return j.layout.decode(value, functions, accumulators)
+			var err error
+			j.lengths[slot], err = j.layout.decode(value, t, accumulators)
+			return err
 		}
 	}
 	for n := range accumulators {
@@ -261,7 +281,7 @@ func (j *Job) Load(slot task.Slot, key, value []byte) error {
 
 // Encode appends the value of a slot's entry.
 func (j *Job) Encode(slot task.Slot, dst []byte) []byte {
-	return encode(dst, j.layout.tables[j.slots[slot]].functions, j.accumulatorsOf(slot))
+	return j.layout.tables[j.slots[slot]].encode(dst, j.lengths[slot], j.accumulatorsOf(slot))
 }
 
 // Close emits the result of a due entry.
@@ -274,5 +294,5 @@ func (j *Job) Close(v *task.View, slot task.Slot, key []byte, place task.Place) 
 	return nil
 }
 
-// Place tells the window of an entry from its key.
-func (j *Job) Place(key, _ []byte) (task.Place, error) { return j.layout.place(key) }
+// Place tells the window of an entry from its key, and where its end is stored from its value.
+func (j *Job) Place(key, value []byte) (task.Place, error) { return j.layout.place(key, value) }

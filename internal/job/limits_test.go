@@ -57,7 +57,7 @@ func FuzzDump(f *testing.F) {
 		f.Fatal(err)
 	}
 	numbers := filled()
-	value := encode(nil, plant().Aggregations[0].Functions, append(numbers, numbers...))
+	value := d.layout.tables[0].encode(nil, 0, append(numbers, numbers...))
 	key := record.EntryPrefix(nil, "minute")
 	for _, field := range []string{"site", "device"} {
 		key = record.AppendField(key, []byte(field))

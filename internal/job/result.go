@@ -144,11 +144,11 @@ func (d *Dumper) Append(dst, key, value []byte, exact bool) ([]byte, error) {
 		return dst, ErrNotConfigured
 	}
 	t := &d.layout.tables[i]
-	span, err := t.span(key)
+	span, err := t.span(key, value)
 	if err != nil {
 		return dst, err
 	}
-	if err := d.layout.decode(value, t.functions, d.accumulators); err != nil {
+	if _, err := d.layout.decode(value, t, d.accumulators); err != nil {
 		return dst, err
 	}
 	return append(t.appendNumbers(t.appendWindow(dst, key, span), d.accumulators, exact), '}'), nil
