@@ -228,6 +228,9 @@ func (l *life) open(proc Processor) (err error) {
 	h.committed, h.position, h.timeMS = rec.Commit, rec.Position, rec.FenceMS
 	l.task = h.task
 	known := r.app.topics()
+	if before, now := rec.Commit.TZData, r.app.options.TZData; before != "" && now != "" && before != now {
+		r.log.Warn("another version of the time zone data: calendar windows that are open keep their ends, later ones follow it", "before", before, "now", now)
+	}
 	l.task.Fenced(rec.Fence.ID, known.retention, known.identity.OutputHash())
 	if l.log, err = r.cluster.Log(r.app.options.Input, r.partition); err != nil {
 		return err
@@ -282,7 +285,8 @@ func (l *life) reportFirst() {
 // taskOptions are the limits of one task: the instance's budget of records is shared by its tasks, so that many busy
 // ones do not wait seconds for each other.
 func (a *App) taskOptions(partition int32) task.Options {
-	return task.Options{Job: a.options.Job, Partition: partition, MaxRecords: a.options.Commit.MaxRecords, MaxBytes: a.options.Commit.MaxBytes}
+	return task.Options{Job: a.options.Job, Partition: partition, MaxRecords: a.options.Commit.MaxRecords, MaxBytes: a.options.Commit.MaxBytes,
+		TZData: a.options.TZData}
 }
 
 func (a *App) sinks(known *topics, partition int32) sinkTopics {

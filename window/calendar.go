@@ -45,7 +45,7 @@ func NewCalendar(unit Unit, zone string) (Calendar, error) {
 	if unit < CalendarDay || unit > CalendarMonth {
 		return Calendar{}, fmt.Errorf("calendar unit %d is unknown", unit)
 	}
-	location, err := loadZone(zone)
+	location, err := Zone(zone)
 	if err != nil {
 		return Calendar{}, err
 	}

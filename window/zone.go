@@ -47,8 +47,8 @@ func Zones() []string {
 	return names
 }
 
-// loadZone returns a zone of the data base. Names are exact: a zone that is Local here would be another one elsewhere.
-func loadZone(name string) (*time.Location, error) {
+// Zone returns a zone of the data base. Names are exact: a zone that is Local here would be another one elsewhere.
+func Zone(name string) (*time.Location, error) {
 	archive, err := zones()
 	if err != nil {
 		return nil, fmt.Errorf("time zone data: %w", err)

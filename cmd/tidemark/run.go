@@ -16,6 +16,7 @@ import (
 	"github.com/tidemark-streams/tidemark"
 	"github.com/tidemark-streams/tidemark/internal/config"
 	"github.com/tidemark-streams/tidemark/internal/job"
+	"github.com/tidemark-streams/tidemark/window"
 )
 
 // runOptions are what the command line says.
@@ -146,6 +147,7 @@ func jobOptions(defined *config.Job) tidemark.Options {
 		},
 		Checkpoint: defined.Checkpoint,
 		Leave:      defined.Leave,
+		TZData:     window.TZData(),
 	}
 	for _, a := range defined.Aggregations {
 		options.Results = append(options.Results, a.Output)

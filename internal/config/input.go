@@ -205,10 +205,15 @@ func (s *section) units(format *reading.Format) {
 	}
 }
 
+// zone is a zone of the time zone data that we carry: the machine's could be another one after a move (I11).
 var zone = spec[*time.Location]{kind: kindText, want: "the name of a time zone, as Europe/Berlin", parse: func(text string) (*time.Location, *wrong) {
-	zone, err := time.LoadLocation(text)
-	if err != nil || text == "Local" || text == "" {
-		return nil, wrongf("%s is no time zone: want a name such as Europe/Berlin, America/New_York or UTC", shown(text))
+	zone, err := window.Zone(text)
+	if err != nil {
+		w := wrongf("%v", err)
+		if near := nearest(text, window.Zones()); near != "" {
+			w.hinted("did you mean %s?", near)
+		}
+		return nil, w
 	}
 	return zone, nil
 }}

@@ -61,45 +61,6 @@ func (d *decoder) aggregation(s *section, topics *topics) (a Aggregation, named 
 	return a, named
 }
 
-func (d *decoder) window(a *section, to *Aggregation) {
-	const hint = "write  window: {tumbling: 1h}  or  window: {hopping: 10s, step: 3s}"
-	s := a.section("window", "{tumbling: 1h}")
-	tumbling, _ := get(s, "tumbling", "", duration(window.Sizes))
-	size, sizeAt := get(s, "hopping", "", duration(window.Sizes))
-	step, stepAt := get(s, "step", "", duration(window.Sizes))
-	later := s.later("session", "calendar", "zone")
-	to.Grace, _ = get(s, "grace", "0s", duration(window.Graces))
-	offset, offsetAt := get(s, "offset", "0s", duration(window.Graces))
-	s.close()
-	hopping := window.Hopping{Size: size, Step: step, Offset: offset}
-	to.Window = hopping
-	switch {
-	case s.off || later:
-	case s.has("tumbling") && s.has("hopping"):
-		d.add(sizeAt, s.path+".hopping", wrongf("beside tumbling, and windows are of one kind").hinted("remove one of the two"))
-	case s.has("hopping") && !s.has("step"):
-		d.add(sizeAt, s.path+".step", wrongf("is missing").hinted("write how far apart the windows begin, as  step: 3s"))
-	case s.has("hopping") && size > 0 && step > 0 && hopping.CheckStep() != nil:
-		d.add(stepAt, s.path+".step", wrongf("%v", hopping.CheckStep()))
-	case s.has("hopping") && size > 0 && step > 0 && hopping.Check() != nil:
-		d.add(offsetAt, s.path+".offset", wrongf("%v", hopping.Check()))
-	case s.has("hopping"):
-	case s.has("step"):
-		d.add(stepAt, s.path+".step", wrongf("without hopping").hinted(hint))
-	case !s.has("tumbling"):
-		what := "names no kind of window"
-		if !s.written {
-			what = "is missing"
-		}
-		d.add(s.at, s.path, wrongf("%s", what).hinted(hint))
-	default:
-		to.Window = window.Tumbling{Size: tumbling, Offset: offset}
-		if tumbling > 0 && to.Window.Check() != nil {
-			d.add(offsetAt, s.path+".offset", wrongf("%v", to.Window.Check()))
-		}
-	}
-}
-
 func (d *decoder) changelog(root *section, topics *topics, j *Job) (c Changelog) {
 	s := root.section("changelog", "{topic: TOPIC}")
 	var rfAt, minAt place

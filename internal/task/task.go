@@ -11,8 +11,9 @@ import (
 type Options struct {
 	Job        string
 	Partition  int32
-	MaxRecords int // records of one commit, at least 4
-	MaxBytes   int // rough bytes of one commit
+	MaxRecords int    // records of one commit, at least 4
+	MaxBytes   int    // rough bytes of one commit
+	TZData     string // version of the time zone data in use, for the commit records; "" keeps what they say
 }
 
 // Task is the state of one input partition and the machine that moves it. It starts at a proved base and its last
@@ -204,6 +205,9 @@ func (t *Task) PassMarkers(next record.InputPosition) {
 func (t *Task) Fenced(fence record.FenceID, retentionMS int64, outputs uint64) {
 	m := &t.view.open.meta
 	m.Fence, m.OutputHash = fence, outputs
+	if t.options.TZData != "" {
+		m.TZData = t.options.TZData
+	}
 	t.lowered = false
 	t.Retain(retentionMS)
 }
