@@ -29,7 +29,11 @@ func (d *decoder) window(a *section, to *Aggregation) {
 	w.unit, w.unitAt = get(s, "calendar", "", calendarUnit)
 	w.zone, _ = get(s, "zone", "", zone)
 	to.Grace, _ = get(s, "grace", "0s", duration(window.Graces))
-	w.offset, w.offsetAt = get(s, "offset", "0s", duration(window.Graces))
+	offset := "0s"
+	if s.has("session") || s.has("calendar") {
+		offset = "" // they have none
+	}
+	w.offset, w.offsetAt = getShown(s, "offset", offset, "0s", duration(window.Graces))
 	s.close()
 	if s.off {
 		return
