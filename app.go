@@ -59,12 +59,18 @@ type App struct {
 	targets map[int32]int64
 	loading chan struct{} // bounds parallel recoveries (I13)
 
-	accepted map[int32]bool // guarded by mu: tasks that have had their one recovery that accepts a loss
+	accepted     map[int32]bool // guarded by mu: tasks that have had their one recovery that accepts a loss
+	diskPatience time.Duration  // how long a stop waits for a disk that does not answer
+	hung         chan ended     // tasks that do not come back
+
+	seatless bool              // guarded by mu: the seat in the group is lost
+	parted   map[int32]*runner // guarded by mu: runners that have ended with the seat, and have left their base
 }
 
 // ended tells that a runner is gone and why; nil after a stop that was asked for.
 type ended struct {
 	partition int32
+	runner    *runner
 	err       error
 }
 
@@ -84,7 +90,8 @@ func New(options Options) (*App, error) {
 		return nil, errors.New("job, input, changelog, dead letter topic, state directory, processor and cluster must be given")
 	}
 	return &App{options: options, log: options.Log, runners: map[int32]*runner{}, boards: map[int32]*board{}, ended: make(chan ended),
-		idle: make(chan int32), loading: make(chan struct{}, maxLoads), accepted: map[int32]bool{}}, nil
+		idle: make(chan int32), loading: make(chan struct{}, maxLoads), accepted: map[int32]bool{}, parted: map[int32]*runner{},
+		diskPatience: watchdog, hung: make(chan ended, 1)}, nil
 }
 
 // recordBudget is how many full commits' worth of records all tasks of an instance may have under way together: many busy
@@ -249,6 +256,9 @@ func (a *App) supervise(ctx context.Context) error {
 			idle.assigned(assigned)
 		case p := <-a.idle:
 			idle.own(p)
+		case e := <-a.hung:
+			a.abandon(e)
+			return errors.Join(e.err, failed, a.stopAll(stopClean))
 		case e := <-a.ended:
 			a.forget(e)
 			if e.err != nil {
@@ -280,15 +290,21 @@ func (a *App) assign(ctx context.Context, partitions []int32) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.seatless = partitions == nil
+	how := stopRevoked
+	if a.seatless {
+		how = stopLost
+	}
 	for _, b := range a.boards {
-		b.seatLost(partitions == nil)
+		b.seatLost(a.seatless)
 	}
 	for p, r := range a.runners {
 		if !wanted[p] {
-			r.stop(stopRevoked)
+			r.stop(how)
 			r.again = false
 		}
 	}
+	a.letGo(func(p int32) bool { return !a.seatless && !wanted[p] })
 	maps.DeleteFunc(a.boards, func(p int32, b *board) bool { return !wanted[p] && a.runners[p] == nil && b.lost.Load() == nil })
 	for _, p := range partitions {
 		if p >= a.topics().identity.Input.Partitions {
@@ -306,25 +322,47 @@ func (a *App) assign(ctx context.Context, partitions []int32) {
 
 func (a *App) start(ctx context.Context, partition int32) {
 	r := newRunner(a, partition)
+	r.inherit(a.parted[partition])
+	delete(a.parted, partition)
 	a.runners[partition], a.boards[partition] = r, r.board
 	go func() {
 		err := r.run(context.WithoutCancel(ctx))
-		a.ended <- ended{partition, err}
+		select {
+		case a.ended <- ended{partition, r, err}:
+		case <-r.abandoned:
+		}
 	}()
 }
 
-// forget takes a runner off the list, and starts its next life where the partition has come back meanwhile.
-func (a *App) forget(e ended) {
+// forget takes a runner off the list, and starts its next life where the partition has come back meanwhile. It tells
+// whether the runner was on it.
+func (a *App) forget(e ended) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	r := a.runners[e.partition]
+	r := e.runner
+	if a.runners[e.partition] != r {
+		return false // abandoned, and come back after all
+	}
 	delete(a.runners, e.partition)
 	if b := a.boards[e.partition]; e.err == nil && b.lost.Load() == nil {
 		delete(a.boards, e.partition) // what stopped with an error, or with the seat, is shown until the group has spoken
 	}
 	a.emit(Event{Partition: e.partition, Kind: EventClosed, Err: e.err})
-	if r != nil && r.again && e.err == nil {
+	a.parted[e.partition] = r
+	if r.again && e.err == nil {
 		a.start(context.Background(), e.partition)
+	}
+	a.letGo(func(p int32) bool { return !a.seatless && p == e.partition })
+	return true
+}
+
+// letGo gives the bases up that runners have left, where it is said. It is called with mu held.
+func (a *App) letGo(where func(int32) bool) {
+	for p, r := range a.parted {
+		if where(p) {
+			r.release()
+			delete(a.parted, p)
+		}
 	}
 }
 
@@ -346,12 +384,16 @@ func (a *App) stopAll(how stopKind) (failed error) {
 	for left > 0 {
 		select {
 		case e := <-a.ended:
-			a.forget(e)
-			failed = errors.Join(failed, e.err)
-			left--
+			if a.forget(e) {
+				failed = errors.Join(failed, e.err)
+				left--
+			}
 		case <-a.idle:
 		}
 	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.letGo(func(int32) bool { return true })
 	return failed
 }
 

@@ -294,13 +294,16 @@ func (a *App) watch() (stop func()) {
 	go func() {
 		defer close(ended)
 		red := map[int32]time.Time{} // when it was told
+		still := map[int32]still{}
 		for wait(ctx, lookEvery) {
 			all := a.shown()
 			for _, b := range all {
 				b.findHolder(ctx)
 			}
 			a.findBrokers(ctx, all)
-			a.tellRed(red)
+			s := a.Status()
+			a.tellRed(red, s)
+			a.giveUpHung(still, all, s)
 		}
 	}()
 	return func() {
@@ -311,7 +314,7 @@ func (a *App) watch() (stop func()) {
 
 // findBrokers finds out why the seat was lost: an answer of any broker means that it is for the group to say.
 func (a *App) findBrokers(ctx context.Context, all []*board) {
-	lost := slices.DeleteFunc(all, func(b *board) bool { return b.lost.Load() == nil })
+	lost := slices.DeleteFunc(slices.Clone(all), func(b *board) bool { return b.lost.Load() == nil })
 	if len(lost) == 0 {
 		return
 	}
@@ -331,8 +334,7 @@ func (a *App) findBrokers(ctx context.Context, all []*board) {
 	}
 }
 
-func (a *App) tellRed(told map[int32]time.Time) {
-	s := a.Status()
+func (a *App) tellRed(told map[int32]time.Time, s *Status) {
 	here := map[int32]bool{}
 	for i := range s.Tasks {
 		t := &s.Tasks[i]

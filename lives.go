@@ -47,6 +47,26 @@ func (r *runner) release() {
 	r.held = nil
 }
 
+// part lets go of the base at the runner's end. Where only the seat was lost it stays: brokers that were away for a
+// session cost no restore when they are back. The next recovery judges the base like a checkpoint, by birth, commit
+// number, position and age, and replays onto it what others have committed meanwhile (I8, R13), so it does not matter
+// who owned the task in between.
+func (r *runner) part() {
+	if !r.stopping() || r.how != stopLost {
+		r.release()
+	}
+}
+
+// inherit takes over the base that an earlier runner of the task has left.
+func (r *runner) inherit(old *runner) {
+	if old == nil || old.held == nil {
+		return
+	}
+	r.held, old.held = old.held, nil
+	old.board.use(store.Usage{})
+	r.board.use(r.held.store.Usage())
+}
+
 // recover runs the one recovery path and makes a life out of what it proved.
 func (r *runner) recover(ctx context.Context) (*life, error) {
 	started := now()

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -25,6 +24,7 @@ type runner struct {
 	board     *board
 	cluster   kafka.Cluster // the App's, watched
 	again     bool          // guarded by App.mu: assigned again while stopping
+	abandoned chan struct{} // closed when nobody waits for its end any more
 
 	once    sync.Once
 	stopped chan struct{}
@@ -43,6 +43,7 @@ type stopKind uint8
 const (
 	stopNow        stopKind = iota // let go of everything at once
 	stopRevoked                    // wait for the commit in flight, drop the open batch
+	stopLost                       // the same; the base is left to the next runner, for nobody has said whose the task is now
 	stopClean                      // commit the open batch, write a checkpoint if one is due
 	stopCheckpoint                 // the same, and write a checkpoint of everything committed since the last one
 )
@@ -60,8 +61,9 @@ type blame struct {
 func newRunner(app *App, partition int32) *runner {
 	b := newBoard(app, partition)
 	return &runner{app: app, partition: partition, log: app.log.With("partition", partition), stopped: make(chan struct{}),
-		woken:   make(chan struct{}, 1),
-		backoff: firstBackoff, board: b, cluster: watchedCluster{app.options.Cluster, b}}
+		abandoned: make(chan struct{}),
+		woken:     make(chan struct{}, 1),
+		backoff:   firstBackoff, board: b, cluster: watchedCluster{app.options.Cluster, b}}
 }
 
 // stop asks the runner to end; the first call decides how. It does not wait.
@@ -93,11 +95,14 @@ func (r *runner) stopping() bool {
 func (r *runner) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer r.release()
+	defer r.part()
 	for {
 		err := r.live(ctx)
 		if err != nil && r.stopping() {
 			r.log.Warn("stopped in the middle: the next start recovers", "cause", err)
+			if kafka.ClassOf(err) == kafka.ClassCorrupt {
+				r.release()
+			}
 		}
 		if err == nil || r.stopping() {
 			return nil
@@ -186,9 +191,11 @@ func (r *runner) pause() bool {
 func (r *runner) live(ctx context.Context) (err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
-			r.log.Error("panic", "cause", cause, "stack", string(debug.Stack()))
-			err = &kafka.Error{Class: kafka.ClassCorrupt, Op: "process", Topic: r.app.options.Input, Partition: r.partition, Offset: -1,
-				Err: fmt.Errorf("panic: %v", cause)}
+			err = kafka.Recovered(cause, "process", r.app.options.Input, r.partition)
+		}
+		var p *kafka.Panic
+		if errors.As(err, &p) {
+			r.log.Error("panic", "cause", p.Cause, "stack", string(p.Stack))
 		}
 	}()
 	l, err := r.recover(ctx)
@@ -433,7 +440,7 @@ func (l *life) finish() error {
 	if err := l.await(); err != nil {
 		return err
 	}
-	if how == stopRevoked {
+	if how == stopRevoked || how == stopLost {
 		l.task.Drop()
 		return nil
 	}

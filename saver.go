@@ -2,8 +2,11 @@ package tidemark
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
+	"github.com/tidemark-streams/tidemark/internal/kafka"
 	"github.com/tidemark-streams/tidemark/internal/record"
 	"github.com/tidemark-streams/tidemark/internal/store"
 )
@@ -81,9 +84,16 @@ func (s *saver) start() {
 		wants: make(chan struct{}, 1), slices: make(chan slice, 1), outcome: make(chan outcome, 1)}
 	header := store.Header{Fence: s.l.recovered.Fence, Commit: *held.committed, Begin: held.position, BrokerTime: held.timeMS}
 	s.attempt = a
+	at := s.l.r
 	go func() {
-		published, err := write(dir, &header, a, &s.l.r.board.disk, s.l.r.at)
-		a.outcome <- outcome{published, err}
+		var o outcome
+		defer func() {
+			if cause := recover(); cause != nil {
+				o.err = kafka.Recovered(cause, "write checkpoint", at.app.options.Changelog.Topic, at.partition)
+			}
+			a.outcome <- o
+		}()
+		o.published, o.err = write(dir, &header, a, &at.board.disk, at.at)
 	}()
 }
 
@@ -95,16 +105,15 @@ func write(dir *store.Dir, header *store.Header, a *attempt, disk *op, at func(c
 	if err != nil {
 		return store.Published{}, err
 	}
+	defer w.Abort() // does nothing after Publish
 	for {
 		disk.end()
 		a.wants <- struct{}{}
 		piece, ok := <-a.slices
 		if !ok {
-			w.Abort()
 			return store.Published{}, nil
 		}
 		if err := at(context.Background(), "checkpoint.slice"); err != nil {
-			w.Abort()
 			return store.Published{}, err
 		}
 		disk.begin(&opWrite, -1)
@@ -113,7 +122,6 @@ func write(dir *store.Dir, header *store.Header, a *attempt, disk *op, at func(c
 		}
 		if piece.done {
 			if err := at(context.Background(), "checkpoint.publish"); err != nil {
-				w.Abort()
 				return store.Published{}, err
 			}
 			disk.begin(&opPublish, -1)
@@ -157,7 +165,10 @@ func (s *saver) ended(o outcome) error {
 	s.attempt = nil
 	a.scan.Drop()
 	r := s.l.r
+	var panicked *kafka.Panic
 	switch {
+	case errors.As(o.err, &panicked):
+		return o.err
 	case o.err != nil && store.KindOf(o.err) == store.KindCorrupt:
 		return s.l.corrupt("write checkpoint", o.err)
 	case o.err != nil:
@@ -179,10 +190,12 @@ func (s *saver) ended(o outcome) error {
 }
 
 // finish writes a last checkpoint at a clean stop: of everything committed since the last one if all is set, otherwise
-// if one is due. It begins one attempt at most: a disk that takes longer to fail than the interval must not hold up the
-// stop for ever.
+// if one is due. It begins one attempt at most, and gives up on a disk that has not answered for as long as a broker may
+// take: no disk must hold up the stop for ever, for a checkpoint is never needed (I6, I12).
 func (s *saver) finish(all bool) error {
-	for tried := false; ; {
+	patience := time.NewTimer(s.l.r.app.diskPatience)
+	defer patience.Stop()
+	for tried := false; ; patience.Reset(s.l.r.app.diskPatience) {
 		if s.attempt == nil {
 			due := all || time.Since(s.last) >= s.l.r.app.options.Checkpoint
 			if tried || !due || s.l.task.Committed().Number == s.saved || s.l.r.dir == nil {
@@ -200,11 +213,15 @@ func (s *saver) finish(all bool) error {
 			if err := s.ended(o); err != nil {
 				return err
 			}
+		case <-patience.C:
+			return s.ended(outcome{err: fmt.Errorf("the disk has not answered for %s", s.l.r.app.diskPatience)})
 		}
 	}
 }
 
-// drop gives an attempt under way up: its image belongs to a fence that is over.
+// drop gives an attempt under way up: its image belongs to a fence that is over. A disk that hangs is left alone after a
+// moment: the attempt has copies of its own, no other one begins before it has ended, and what it may still publish is a
+// true image.
 func (s *saver) drop() {
 	s.due.Stop()
 	if s.attempt == nil {
@@ -212,9 +229,18 @@ func (s *saver) drop() {
 	}
 	s.attempt.scan.Drop()
 	close(s.attempt.slices)
-	<-s.attempt.outcome
+	patience := time.NewTimer(dropPatience)
+	defer patience.Stop()
+	select {
+	case <-s.attempt.outcome:
+	case <-patience.C:
+		s.l.r.log.Warn("a checkpoint is left to a disk that does not answer", "waited", dropPatience)
+	}
 	s.attempt = nil
 }
+
+// dropPatience is how long an attempt that is given up is waited for.
+const dropPatience = time.Second
 
 // openDir opens the task's checkpoint directory. Checkpoints are never needed: when it cannot be opened the task works
 // without, and says so.

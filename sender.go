@@ -52,12 +52,22 @@ func startSender(writer kafka.Writer, topics sinkTopics, at func(context.Context
 		defer close(s.ended)
 		for batch := range s.batches {
 			begun := time.Now()
-			position, err := s.commit(ctx, batch)
+			position, err := s.attempt(ctx, batch)
 			s.results <- sent{position, time.Since(begun), err}
 		}
 		writer.Close()
 	}()
 	return s
+}
+
+// attempt is commit, where a panic is a failure of the task and not the end of the process.
+func (s *sender) attempt(ctx context.Context, batch *task.Batch) (position record.ChangelogPosition, err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = kafka.Recovered(cause, "commit", s.topics.changelog.topic, s.topics.changelog.partition)
+		}
+	}()
+	return s.commit(ctx, batch)
 }
 
 // commit is the order of section 4, steps 2 and 3.

@@ -3,6 +3,7 @@ package kafka
 import (
 	"errors"
 	"fmt"
+	"runtime/debug"
 )
 
 // Class says what an error means for the task that meets it (I8). Which broker answer has which class is a table in
@@ -90,3 +91,19 @@ func ClassOf(err error) Class {
 	}
 	return ClassTransient
 }
+
+// Panic is a panic of a goroutine that works for one task, as the error that ends the task's life: a panic of one task is
+// not the end of the process (I8).
+type Panic struct {
+	Cause any
+	Stack []byte
+}
+
+// Recovered is called by a deferred function with what recover returned, which is not nil. The error is of class Corrupt:
+// what the goroutine was doing is half done.
+func Recovered(cause any, op, topic string, partition int32) error {
+	return &Error{Class: ClassCorrupt, Op: op, Topic: topic, Partition: partition, Offset: -1, Err: &Panic{cause, debug.Stack()}}
+}
+
+// Error tells the cause; the stack is for the log.
+func (p *Panic) Error() string { return fmt.Sprintf("panic: %v", p.Cause) }

@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"fmt"
 	"time"
 )
 
@@ -45,7 +46,7 @@ func (r *ReadAhead) run(ctx context.Context, log Log, position int64, maxBytes i
 	defer close(r.reads)
 	known := Offsets{Start: -1, Stable: -1, HighWatermark: -1}
 	for {
-		f, err := log.Fetch(ctx, position, maxBytes, wait)
+		f, err := fetch(ctx, log, position, maxBytes, wait)
 		if ctx.Err() != nil {
 			return
 		}
@@ -62,4 +63,14 @@ func (r *ReadAhead) run(ctx context.Context, log Log, position int64, maxBytes i
 		}
 		position, known = f.Next, f.Offsets
 	}
+}
+
+// fetch makes a panic in the decoding of what was fetched an error of the one who reads it.
+func fetch(ctx context.Context, log Log, position int64, maxBytes int, wait time.Duration) (f Fetched, err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = Recovered(cause, fmt.Sprintf("read from offset %d", position), "", -1)
+		}
+	}()
+	return log.Fetch(ctx, position, maxBytes, wait)
 }

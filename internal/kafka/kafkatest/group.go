@@ -17,6 +17,7 @@ type group struct {
 	generation int32
 	made       int     // members ever made
 	members    []*seat // in the order of joining
+	evicted    []*seat // whose processes have not come back
 	offsets    map[int32]kafka.GroupOffset
 }
 
@@ -139,11 +140,35 @@ func (c *Cluster) Evict(groupName, memberID string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	g := c.groupLocked(groupName)
-	if !g.removeLocked(func(s *seat) bool { return s.member.ID == memberID }) {
-		return false
+	gone := g.removeLocked(func(s *seat) bool {
+		if s.member.ID == memberID {
+			g.evicted = append(g.evicted, s)
+		}
+		return s.member.ID == memberID
+	})
+	if gone {
+		g.rebalanceLocked(c.partitionsLocked(g.topic))
 	}
-	g.rebalanceLocked(c.partitionsLocked(g.topic))
-	return true
+	return gone
+}
+
+// Readmit lets the processes that were evicted from a group join it again, as clients do by themselves when they find
+// their seat lost. It returns their number.
+func (c *Cluster) Readmit(groupName string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	g := c.groupLocked(groupName)
+	back := g.evicted
+	g.evicted = nil
+	for _, s := range back {
+		g.made++
+		s.in, s.member.ID = true, fmt.Sprintf("%s-member-%d", groupName, g.made)
+		g.members = append(g.members, s)
+	}
+	if len(back) > 0 {
+		g.rebalanceLocked(c.partitionsLocked(g.topic))
+	}
+	return len(back)
 }
 
 // partitionsLocked counts a topic's partitions; a topic that is gone has none.
