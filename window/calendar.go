@@ -52,6 +52,9 @@ func NewCalendar(unit Unit, zone string) (Calendar, error) {
 	return Calendar{unit: unit, zone: location}, nil
 }
 
+// Equal tells whether w and o are the same windows.
+func (w Calendar) Equal(o Calendar) bool { return w.unit == o.unit && w.zone.String() == o.zone.String() }
+
 // Check is Kind.Check; nothing is wrong with what NewCalendar makes.
 func (w Calendar) Check() error {
 	if w.zone == nil {
