@@ -260,6 +260,7 @@ func (l *life) open(proc Processor) (err error) {
 	l.input = kafka.NewReadAhead(l.log, int64(rec.Commit.Position), inputBytes, inputWait)
 	l.sender = startSender(rec.Writer, r.app.sinks(known, r.partition), r.at)
 	l.saver = newSaver(l)
+	l.silence = newSilence(&r.app.options)
 	rec.Report.Phases.Join = r.app.joinMS
 	l.showRecovered()
 	r.log.Info("recovered", "from", rec.Report.From, "why", rec.Report.Why, "commit", rec.Commit.Number, "live", rec.Commit.Live,

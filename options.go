@@ -84,6 +84,7 @@ type Options struct {
 	Input      string
 	Start      Start
 	Results    []string // result topic of each aggregation, in the Processor's order
+	Compacted  []string // those of them that hold current values: made with cleanup.policy=compact
 	Late       string   // "": late readings are counted only
 	DeadLetter string
 	Changelog  Changelog
@@ -96,6 +97,7 @@ type Options struct {
 	StateDir   string
 	Files      store.FS // what checkpoints are written to, for crash tests; nil: the disk
 	Commit     Commit
+	IdleClose  time.Duration // silence that moves a task's stream time on by its length; 0 for never. Whole milliseconds
 	Checkpoint time.Duration // upper bound between the checkpoints of a task that commits
 	Leave      bool          // give the seat in the group up on a clean stop
 	AcceptLoss string        // who goes on without committed data or input that is gone, and why; "" to stop there (I6)

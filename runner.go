@@ -222,6 +222,7 @@ type life struct {
 	settled   record.InputPosition // the last position told to the group
 	idle      bool                 // told the App
 	saver     *saver
+	silence   *silence
 	shown     facts // last, on the board
 }
 
@@ -265,11 +266,13 @@ func (l *life) work(ctx context.Context) error {
 				return err
 			}
 		case read := <-fetched:
-			if read.Err != nil {
-				return read.Err
+			if err := l.read(read); err != nil {
+				return err
 			}
-			l.pending, l.next = read.Records, record.InputPosition(read.Next)
-			l.passed()
+		case <-l.silence.lasts():
+			if err := l.silent(); err != nil {
+				return err
+			}
 		case <-l.saver.wants():
 			work.begin(&opWork, -1)
 			if err := l.saver.slice(); err != nil {

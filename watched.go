@@ -45,6 +45,8 @@ type watchedLog struct {
 	topic string
 	op    *op
 	seen  atomic.Pointer[seen]
+
+	fetched atomic.Int64 // when a fetch was last answered, ns as of now()
 }
 
 // seen is what an answer said of a partition.
@@ -79,6 +81,7 @@ func (l *watchedLog) Fetch(ctx context.Context, position int64, maxBytes int, wa
 	defer l.board.answer(l.op)
 	f, err := l.log.Fetch(ctx, position, maxBytes, wait)
 	if err == nil {
+		l.fetched.Store(int64(now()))
 		l.see(f.Offsets, f.Next)
 	}
 	return f, err

@@ -53,7 +53,9 @@ func NewCalendar(unit Unit, zone string) (Calendar, error) {
 }
 
 // Equal tells whether w and o are the same windows.
-func (w Calendar) Equal(o Calendar) bool { return w.unit == o.unit && w.zone.String() == o.zone.String() }
+func (w Calendar) Equal(o Calendar) bool {
+	return w.unit == o.unit && w.zone.String() == o.zone.String()
+}
 
 // Check is Kind.Check; nothing is wrong with what NewCalendar makes.
 func (w Calendar) Check() error {

@@ -147,10 +147,14 @@ func jobOptions(defined *config.Job) tidemark.Options {
 		},
 		Checkpoint: defined.Checkpoint,
 		Leave:      defined.Leave,
+		IdleClose:  defined.IdleClose,
 		TZData:     window.TZData(),
 	}
 	for _, a := range defined.Aggregations {
 		options.Results = append(options.Results, a.Output)
+		if a.Current {
+			options.Compacted = append(options.Compacted, a.Output)
+		}
 	}
 	return options
 }
@@ -162,10 +166,11 @@ func processorConfig(defined *config.Job) job.Config {
 		Format:        defined.Input.Format,
 		PartitionedBy: defined.Input.PartitionedBy,
 		Partitioner:   partitioner(defined.Input.Partitioner),
+		Quorum:        defined.Input.Quorum,
 	}
 	for _, a := range defined.Aggregations {
 		c.Aggregations = append(c.Aggregations, job.Aggregation{Name: a.Name, Window: a.Window, Grace: a.Grace, Functions: a.Functions,
-			Percents: a.Percents})
+			Percents: a.Percents, Updates: a.Updates, Current: a.Current})
 	}
 	return c
 }

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 )
 
 // environment stands in place of a file name for what the environment says.
@@ -56,6 +57,9 @@ type decoder struct {
 	order    []string         // of keys
 	strays   []stray
 	warnings Faults
+
+	idle   time.Duration // input.time.idle_close, and where it stands
+	idleAt place
 }
 
 // stray is a key of the document that nobody asked for.

@@ -29,7 +29,7 @@ func (d *decoder) input(root *section, topics *topics) (in Input) {
 	in.Format.Where, _ = get(s, "where", "", anyText)
 	numbers, _ := get(s, "numbers", "float64", word([]string{"float64", "int64"}))
 	in.Format.Whole = numbers == "int64"
-	s.time(&in.Format)
+	s.time(&in)
 	in.Start, _ = get(s, "start", "earliest", start)
 	s.later("rekey", "dedup")
 	s.close()
@@ -123,7 +123,8 @@ var separator = spec[byte]{kind: kindText, want: "one character of ASCII, or tab
 }}
 
 // time asks for the event time, which the word record says is the record's timestamp.
-func (s *section) time(format *reading.Format) {
+func (s *section) time(in *Input) {
+	format := &in.Format
 	t, record := s.sectionOr("time", "record", "{field: FIELD}")
 	if record {
 		t.off, format.Clock.Record, format.Unit = true, true, reading.Milliseconds
@@ -148,9 +149,25 @@ func (s *section) time(format *reading.Format) {
 	if record {
 		format.MaxAhead, format.Min = reading.DefaultMaxAhead, reading.DefaultMin
 	}
-	t.later("scope", "quorum", "idle_close")
+	t.later("scope")
+	in.Quorum, _ = get(t, "quorum", "1", whole(1, maxQuorum))
+	s.d.idle, s.d.idleAt = getShown(t, "idle_close", "", "off", idleClose)
 	t.close()
 }
+
+// maxQuorum is as many devices as a commit record may hold.
+const maxQuorum = 64
+
+// idleClose is a duration, or off.
+var idleClose = spec[time.Duration]{kind: kindUnits, want: idleRange.String() + ", or off", parse: func(text string) (time.Duration, *wrong) {
+	if text == "off" {
+		return 0, nil
+	}
+	ms, w := duration(idleRange).parse(text)
+	return time.Duration(ms) * time.Millisecond, w
+}}
+
+var idleRange = window.Range{Min: 100, Max: window.Longest}
 
 // written is a unit of event times, with the layout where it is one.
 type written struct {

@@ -19,6 +19,7 @@ type Job struct {
 	Changelog    Changelog
 	State        State
 	Commit       Commit
+	IdleClose    time.Duration // 0: off
 	Checkpoint   time.Duration // upper bound between the checkpoints of a task that commits
 	Leave        bool          // shutdown: leave
 	Listen       string        // "": 127.0.0.1 and a free port, written to http.addr in the state directory
@@ -64,6 +65,7 @@ type Input struct {
 	PartitionedBy []string       // key fields that the record key is made of
 	Partitioner   Partitioner
 	Start         Start
+	Quorum        int // how many devices must have reached a time before stream time does
 }
 
 // Start says where a task that is born begins to read.
@@ -79,7 +81,9 @@ type Aggregation struct {
 	Grace     int64 // ms
 	Functions aggregate.Functions
 	Percents  aggregate.Percents
-	Output    string // topic; results are final ones in this version
+	Output    string // topic
+	Updates   bool   // emit: updates
+	Current   bool   // output.mode: current
 }
 
 // Changelog is the topic that holds the state.

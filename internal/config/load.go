@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"time"
 )
 
 // Load reads the file at path and the environment, in the form of os.Environ. The error is of type Faults and holds all
@@ -53,6 +54,18 @@ func Parse(path string, data []byte, environ []string) (*Job, error) {
 	return job, nil
 }
 
+// idleClose asks for idle_close, which may stand at the top or with what concerns time.
+func (d *decoder) idleClose(root *section) time.Duration {
+	top, _ := get(root, "idle_close", "off", idleClose)
+	switch {
+	case d.idleAt == (place{}):
+		return top
+	case root.has("idle_close"):
+		d.add(d.idleAt, "input.time.idle_close", wrongf("is there beside idle_close").hinted("remove one of the two"))
+	}
+	return d.idle
+}
+
 // stateFiles are the names that the state directory uses itself: no job may have them.
 var stateFiles = []string{"id", "lock", "http.addr", "broker"}
 
@@ -76,7 +89,8 @@ func (d *decoder) job(root *section) *Job {
 
 	j.Changelog = d.changelog(root, topics, j)
 	d.operation(root, j)
-	root.later("dedup", "idle_close")
+	j.IdleClose = d.idleClose(root)
+	root.later("dedup")
 	root.close()
 	topics.check()
 	return j

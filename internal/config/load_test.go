@@ -143,7 +143,7 @@ func TestExample(t *testing.T) {
 			Topic: "readings",
 			Format: reading.Format{Key: []string{"device"}, Values: []string{"temperature"}, Time: "ts",
 				Unit: reading.Milliseconds, Min: 946684800000, MaxAhead: 5 * time.Minute},
-			PartitionedBy: []string{"device"}, Partitioner: Murmur2,
+			PartitionedBy: []string{"device"}, Partitioner: Murmur2, Quorum: 1,
 		},
 		Aggregations: []Aggregation{{Name: "hourly", Window: window.Tumbling{Size: 3_600_000}, Grace: 300_000,
 			Functions: aggregate.Plain, Output: "hourly"}},

@@ -41,6 +41,14 @@ func (d *decoder) aggregations(root *section, topics *topics) (all []Aggregation
 		names[a.Name] = at
 		all = append(all, a)
 	}
+	for i, a := range all {
+		for _, b := range all {
+			if a.Current && a.Output != "" && a.Output == b.Output && a.Name != b.Name {
+				d.add(names[a.Name], fmt.Sprintf("aggregations[%d].output.topic", i), wrongf("%s holds the current values of this aggregation, and %s writes to it too",
+					shown(a.Output), shown(b.Name)).hinted("the last record of a key would be of either: give it a topic of its own"))
+			}
+		}
+	}
 	return all
 }
 
@@ -54,7 +62,9 @@ func (d *decoder) aggregation(s *section, topics *topics) (a Aggregation, named 
 	}
 	out := s.section("output", "{topic: TOPIC}")
 	a.Output = topics.need(out, "topic", roleOutput)
-	get(out, "emit", "final", word([]string{"final"}, "updates"))
+	emit, _ := get(out, "emit", "final", word([]string{"final", "updates"}))
+	mode, _ := get(out, "mode", "log", word([]string{"log", "current"}))
+	a.Updates, a.Current = emit == "updates", mode == "current"
 	out.close()
 	s.later("where", "dedup")
 	s.close()

@@ -119,7 +119,7 @@ func BenchmarkResult(b *testing.B) {
 	numbers := filled()
 	b.ReportAllocs()
 	for b.Loop() {
-		bytesSink = l.tables[0].appendResult(bytesSink[:0], key, window.Span{Start: t0, End: t0 + 60_000}, numbers)
+		bytesSink = l.tables[0].appendResult(bytesSink[:0], key, window.Span{Start: t0, End: t0 + 60_000}, numbers, true)
 	}
 	b.ReportMetric(float64(len(bytesSink)), "bytes")
 }

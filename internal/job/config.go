@@ -21,6 +21,7 @@ type Config struct {
 	PartitionedBy []string       // the key fields that make the record key, in order; nil stands for all of them (R3)
 	Partitioner   Partitioner
 	Aggregations  []Aggregation // none of a Relay
+	Quorum        int           // how many devices must have reached a time before stream time does (R11); 0 and 1: any reading does
 	Part          Part
 }
 
@@ -29,6 +30,8 @@ type Aggregation struct {
 	Name      string
 	Window    window.Kind
 	Grace     int64 // ms
+	Updates   bool  // each commit tells how the windows that it changed stand
+	Current   bool  // the results of a key are its current value: see Update
 	Functions aggregate.Functions
 	Percents  aggregate.Percents // which quantiles, with aggregate.Quantiles
 }
@@ -44,6 +47,9 @@ type Limits struct {
 // Check returns all faults of the configuration, joined, or nil.
 func (c *Config) Check() error {
 	faults := []error{c.Format.Check(), c.checkPartitioning()}
+	if c.Quorum < 0 || c.Quorum > record.MaxQuorum {
+		faults = append(faults, fmt.Errorf("quorum of %d devices: want 0 to %d", c.Quorum, record.MaxQuorum))
+	}
 	if (len(c.Aggregations) == 0) != (c.Part == Relay) {
 		faults = append(faults, fmt.Errorf("aggregations: %d", len(c.Aggregations)))
 	}
@@ -148,7 +154,8 @@ func (c *Config) aggregations() []task.Aggregation {
 	list := make([]task.Aggregation, len(c.Aggregations))
 	for i := range list {
 		_, sessions := c.Aggregations[i].Window.(window.Session)
-		list[i] = task.Aggregation{Name: c.Aggregations[i].Name, Fingerprint: c.Fingerprint(i), Ordered: sessions}
+		a := &c.Aggregations[i]
+		list[i] = task.Aggregation{Name: a.Name, Fingerprint: c.Fingerprint(i), Ordered: sessions || a.Updates && a.Current, Updates: a.Updates}
 	}
 	return list
 }

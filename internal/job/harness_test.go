@@ -131,6 +131,7 @@ type run struct {
 	base                *entries
 	task                *task.Task
 	next                int64 // offset of the next record
+	largest             int   // records of a commit
 	changelog           []message
 	results, late, dead []message
 }
@@ -181,6 +182,7 @@ func (r *run) commit() {
 	if err != nil {
 		r.t.Fatal(err)
 	}
+	r.largest = max(r.largest, len(batch.Messages))
 	for _, m := range batch.Messages {
 		kept := message{bytes.Clone(m.Key), bytes.Clone(m.Value), m.Headers}
 		switch m.Sink {
@@ -253,7 +255,7 @@ type line struct {
 	First, Last    json.Number
 	Overflow       bool
 	SumExact       string `json:"sum_exact"`
-	Final          bool
+	Final, Merged  bool
 	compactForTest string
 }
 

@@ -155,7 +155,7 @@ func (j *Job) judge(v *task.View, in *task.Input, i int) error {
 		counters.Ahead++
 		advance = at
 	}
-	v.AdvanceStreamTime(advance, in.Key, in.Offset)
+	j.advance(v, advance, in)
 	j.at = aggregate.At{Time: read.Time, Nanos: read.Nanos, Offset: in.Offset, Index: read.Index}
 	for i := range j.layout.tables {
 		if err := j.fold(v, in, i, read); err != nil {
@@ -237,8 +237,35 @@ func (j *Job) add(slot task.Slot, read *reading.Reading) {
 	}
 }
 
+// advance moves the stream time: at once, or when as many devices as the quorum says have reached a time.
+func (j *Job) advance(v *task.View, t int64, in *task.Input) {
+	q := j.config.Quorum
+	if q <= 1 {
+		q = 0
+		v.AdvanceStreamTime(t, in.Key, in.Offset)
+	}
+	if v.Vouched() > q { // the quorum was larger before
+		v.Forget(q)
+	}
+	if q == 0 {
+		return
+	}
+	v.Vouch(q, record.EntryDigest(j.fields, 0), t, in.Key, in.Offset)
+}
+
+// Ticked raises the closed ends to what follows from the stream time.
+func (j *Job) Ticked(v *task.View) error {
+	for i := range j.layout.tables {
+		v.RaiseClosedEnd(i, j.ClosedEnd(i, v.StreamTime()))
+	}
+	return nil
+}
+
 // ClosedEnd is how far the windows of an aggregation are closed at a stream time, in ms.
 func (j *Job) ClosedEnd(aggregation int, streamTime int64) int64 {
+	if streamTime == record.NoTime {
+		return record.NoTime
+	}
 	a := &j.config.Aggregations[aggregation]
 	return streamTime - a.Grace - j.layout.tables[aggregation].session.Gap
 }
@@ -282,16 +309,6 @@ func (j *Job) Load(slot task.Slot, key, value []byte) error {
 // Encode appends the value of a slot's entry.
 func (j *Job) Encode(slot task.Slot, dst []byte) []byte {
 	return j.layout.tables[j.slots[slot]].encode(dst, j.lengths[slot], j.accumulatorsOf(slot))
-}
-
-// Close emits the result of a due entry.
-func (j *Job) Close(v *task.View, slot task.Slot, key []byte, place task.Place) error {
-	t := &j.layout.tables[place.Aggregation]
-	j.key = t.appendResultKey(j.key[:0], key)
-	span := window.Span{Start: place.Start, End: place.End}
-	j.value = t.appendResult(j.value[:0], key, span, j.accumulatorsOf(slot))
-	v.Emit(task.SinkResult, place.Aggregation, j.key, j.value, nil)
-	return nil
 }
 
 // Place tells the window of an entry from its key, and where its end is stored from its value.

@@ -110,10 +110,16 @@ func (t *table) appendFunctions(dst []byte, a *aggregate.Accumulator, exact bool
 	return dst
 }
 
-// appendResult appends the value of a final result.
-func (t *table) appendResult(dst, key []byte, span window.Span, accumulators []aggregate.Accumulator) []byte {
+// appendResult appends the value of a result.
+func (t *table) appendResult(dst, key []byte, span window.Span, accumulators []aggregate.Accumulator, final bool) []byte {
 	dst = t.appendNumbers(t.appendWindow(dst, key, span), accumulators, false)
-	return append(dst, `,"final":true}`...)
+	return append(strconv.AppendBool(append(dst, `,"final":`...), final), '}')
+}
+
+// appendMerged appends the value of an update that takes back the ones before it: the session has become a part of
+// another one.
+func (t *table) appendMerged(dst, key []byte, span window.Span) []byte {
+	return append(t.appendWindow(dst, key, span), `,"merged":true,"final":false}`...)
 }
 
 // Dumper writes entries as lines of JSON. Not safe for concurrent use.

@@ -54,6 +54,9 @@ func drawCommit(t *rapid.T) *Commit {
 			Late: drawCount(t, "late"), Missed: drawCount(t, "missed"), Results: drawCount(t, "results"),
 		})
 	}
+	for range rapid.IntRange(0, 3).Draw(t, "quorum") {
+		c.Quorum = append(c.Quorum, Vouch{Device: drawDigest(t, "device"), Time: rapid.Int64().Draw(t, "device's time")})
+	}
 	return c
 }
 

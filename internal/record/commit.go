@@ -83,8 +83,18 @@ type Commit struct {
 	MinRetention int64 // smallest delete.retention.ms ever seen, ms
 	TZData       string
 	Mark         Mark
-	Note         string // who and why, for repairs
+	Note         string  // who and why, for repairs
+	Quorum       []Vouch // with time.quorum: the devices that have reached the latest times, in no order
 }
+
+// Vouch is how far a device has moved its own time.
+type Vouch struct {
+	Device Digest // hash of its key
+	Time   int64  // ms
+}
+
+// MaxQuorum bounds the devices in a commit record.
+const MaxQuorum = 64
 
 // NoTime is the stream time before any reading: lower than any event time.
 const NoTime int64 = -1 << 63

@@ -2,6 +2,7 @@ package record
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -13,7 +14,8 @@ const commitWhat = "commit record"
 // dst has room. The record must pass Check: one that does not is refused by every reader.
 //
 // Format 1: version byte; fixed-width numbers are big-endian, counts are unsigned varints, whatever may be negative is
-// a zigzag varint, texts have their length before them. The fields follow each other as in the types.
+// a zigzag varint, texts have their length before them. The fields follow each other as in the types; an empty Quorum is
+// left out.
 func (c *Commit) Append(dst []byte) []byte {
 	dst = append(dst, CommitFormat)
 	dst = binary.BigEndian.AppendUint64(dst, uint64(c.Birth))
@@ -41,7 +43,15 @@ func (c *Commit) Append(dst []byte) []byte {
 	dst = binary.AppendUvarint(dst, uint64(c.MinRetention))
 	dst = appendText(dst, c.TZData)
 	dst = append(dst, byte(c.Mark))
-	return appendText(dst, c.Note)
+	dst = appendText(dst, c.Note)
+	if len(c.Quorum) == 0 {
+		return dst
+	}
+	dst = binary.AppendUvarint(dst, uint64(len(c.Quorum)))
+	for i := range c.Quorum {
+		dst = binary.AppendVarint(appendDigest(dst, c.Quorum[i].Device), c.Quorum[i].Time)
+	}
+	return dst
 }
 
 // list is the counters in the order of format 1.
@@ -111,10 +121,27 @@ func (c *Commit) Decode(b []byte) error {
 		c.Mark = Mark(m[0])
 	}
 	c.Note = r.text("note", MaxText, c.Note)
+	c.Quorum = r.quorum(c.Quorum[:0])
 	if err := r.end(); err != nil {
 		return err
 	}
 	return c.checkFields()
+}
+
+func (r *reader) quorum(into []Vouch) []Vouch {
+	if r.err != nil || r.at == len(r.all) {
+		return into
+	}
+	n := r.uvarint("devices of the quorum", MaxQuorum)
+	if n == 0 && r.err == nil {
+		r.fail("devices of the quorum", errors.New("none, which is not written"))
+	}
+	for range n {
+		if r.err == nil {
+			into = append(into, Vouch{Device: r.digest("device"), Time: r.varint("time of a device", math.MinInt64, math.MaxInt64)})
+		}
+	}
+	return into
 }
 
 func (r *reader) counters() (c Counters) {
@@ -146,6 +173,7 @@ func (c *Commit) Clone() *Commit {
 	copied := *c
 	copied.SetterKey = slices.Clone(c.SetterKey)
 	copied.Aggregations = slices.Clone(c.Aggregations)
+	copied.Quorum = slices.Clone(c.Quorum)
 	return &copied
 }
 
@@ -189,6 +217,8 @@ func (c *Commit) checkFields() error {
 		return c.broken("tz data of %d and note of %d bytes, limit %d", len(c.TZData), len(c.Note), MaxText)
 	case c.Mark > MarkTime:
 		return c.broken("mark %d is not known", c.Mark)
+	case len(c.Quorum) > MaxQuorum:
+		return c.broken("%d devices of a quorum, limit %d", len(c.Quorum), MaxQuorum)
 	case c.MinRetention < 0:
 		return c.broken("smallest retention %d ms is negative", c.MinRetention)
 	case !inRange(c.Live) || !inRange(c.Records):

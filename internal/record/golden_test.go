@@ -51,6 +51,12 @@ func readGolden(t testing.TB, name string) []byte {
 // sameID compares the bytes of ids: for the program itself an unknown id equals nothing, not even itself (R33).
 var sameID = cmp.Comparer(func(a, b TopicID) bool { return a == b })
 
+func sampleQuorum() *Commit {
+	c := sampleCommit()
+	c.Quorum = []Vouch{{Device: Digest{Hi: 5, Lo: 6}, Time: 1_704_067_200_000}, {Device: Digest{Hi: 7, Lo: 8}, Time: -1}}
+	return c
+}
+
 func sampleCommit() *Commit {
 	return &Commit{
 		Birth: 0x0123456789abcdef, Number: 1234, Fence: 0xfedcba9876543210,
@@ -93,6 +99,7 @@ func sampleKey() []byte {
 
 func TestGoldenFormat1(t *testing.T) {
 	golden(t, "commit.v1", sampleCommit().Append(nil))
+	golden(t, "commit-quorum.v1", sampleQuorum().Append(nil))
 	golden(t, "birth.v1", sampleBirth().Append(nil))
 	golden(t, "fence.v1", sampleFence().Append(nil))
 	golden(t, "key.v1", sampleKey())
@@ -114,7 +121,7 @@ func TestGoldenFormat1(t *testing.T) {
 
 // TestReadFormat1 reads the golden bytes as a later version of this program would.
 func TestReadFormat1(t *testing.T) {
-	for name, want := range map[string]*Commit{"commit.v1": sampleCommit(), "birth.v1": sampleBirth()} {
+	for name, want := range map[string]*Commit{"commit.v1": sampleCommit(), "commit-quorum.v1": sampleQuorum(), "birth.v1": sampleBirth()} {
 		got, err := ParseCommit(readGolden(t, name))
 		if err != nil {
 			t.Fatal(err)

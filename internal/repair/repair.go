@@ -175,6 +175,7 @@ func passOver(c *record.Commit, to record.InputPosition, gone record.Count) {
 func (o *Order) setTime(c *record.Commit, change *Change) *record.Commit {
 	next := after(c, record.MarkTime)
 	next.StreamTime, next.SetterKey, next.SetterOffset = o.StreamTime, nil, -1
+	next.Quorum = nil // or the next reading would bring the old time back
 	change.Nothing = next.StreamTime == c.StreamTime
 	for i := range next.Aggregations {
 		a := &next.Aggregations[i]

@@ -54,6 +54,9 @@ func (t *Task) Begin() (*Batch, error) {
 	}
 	closed, err := t.closeSlice()
 	if err == nil {
+		err = t.view.tell()
+	}
+	if err == nil {
 		err = t.view.tidy()
 	}
 	if err != nil {

@@ -20,6 +20,7 @@ type dirty struct {
 	bucket   uint32 // where the table points to this entry
 	existed  bool   // an entry with this key lives below this overlay
 	deleted  bool
+	gone     bool // deleted without a result; an update before may have told it
 }
 
 // write tells whether the commit of this overlay writes a changelog record for the entry: all but those born and
@@ -50,7 +51,9 @@ type overlay struct {
 	outText []byte
 	meta    record.Commit
 	inputs  int // records consumed
+	ticks   int // moves of the stream time by silence
 	writes  int // changelog records this overlay would write
+	updates int // updates that its commit would tell
 	bytes   int // rough size of what would be written
 }
 
@@ -155,10 +158,12 @@ func (o *overlay) outputValue(out *output) []byte {
 }
 
 // records is the number of records the commit of this overlay would write, its commit record included.
-func (o *overlay) records() int { return o.writes + len(o.outputs) + 1 }
+func (o *overlay) records() int { return o.writes + o.updates + len(o.outputs) + 1 }
 
 // empty tells whether nothing would be lost with this overlay.
-func (o *overlay) empty() bool { return o.inputs == 0 && len(o.entries) == 0 && len(o.outputs) == 0 }
+func (o *overlay) empty() bool {
+	return o.inputs == 0 && o.ticks == 0 && len(o.entries) == 0 && len(o.outputs) == 0
+}
 
 // reset empties the overlay for another batch; meta is set by the caller. Few entries in a large table are unlinked one
 // by one, so that a small commit after a large one costs no more than its size.
@@ -173,5 +178,5 @@ func (o *overlay) reset() {
 	clear(o.outputs) // headers hold pointers
 	o.entries, o.keys, o.values = o.entries[:0], o.keys[:0], o.values[:0]
 	o.outputs, o.outText = o.outputs[:0], o.outText[:0]
-	o.inputs, o.writes, o.bytes = 0, 0, 0
+	o.inputs, o.ticks, o.writes, o.updates, o.bytes = 0, 0, 0, 0, 0
 }

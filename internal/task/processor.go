@@ -64,6 +64,20 @@ type Aggregation struct {
 	Name        string
 	Fingerprint uint64
 	Ordered     bool // the entries of a key are found by their starts (Around), and their ends may grow (Move)
+	Updates     bool // each commit tells its dirty entries; the Processor is an Updater
+}
+
+// Updater is a Processor that tells how entries stand before they close.
+type Updater interface {
+	// Update emits how a dirty entry stands, through the View: once for each entry and commit, and not for those that are
+	// closed in it. gone tells that the entry, which an earlier commit may have told, was deleted without a result.
+	Update(v *View, slot Slot, key []byte, place Place, gone bool) error
+}
+
+// Ticker is a Processor whose windows can be closed by silence.
+type Ticker interface {
+	// Ticked raises the closed ends to what follows from the stream time, which has been moved without a record.
+	Ticked(v *View) error
 }
 
 // Sink is where a record of a commit goes.

@@ -220,6 +220,29 @@ func (t *Task) Retain(retentionMS int64) {
 	}
 }
 
+// Tick moves the stream time on by so many ms, for silence has lasted so long (section 7): like a reading it goes into the
+// commit and the closed ends follow, so that a replay agrees. It does nothing, and says so, while no window is open that
+// it could close, and before the first reading. Measuring the silence is the caller's part.
+func (t *Task) Tick(ms int64) (ticked bool, err error) {
+	ticker, ok := t.view.proc.(Ticker)
+	if !ok || t.StreamTime() == record.NoTime || !t.opens() {
+		return false, nil
+	}
+	t.view.AdvanceStreamTime(t.StreamTime()+ms, nil, -1)
+	t.view.open.ticks++
+	return true, ticker.Ticked(&t.view)
+}
+
+// opens tells whether a window is open.
+func (t *Task) opens() bool {
+	for i := range t.view.traits {
+		if t.NextEnd(i) != record.NoTime {
+			return true
+		}
+	}
+	return false
+}
+
 // Limit changes the limits of the next commits, as in Options.
 func (t *Task) Limit(maxRecords, maxBytes int) {
 	t.options.MaxRecords, t.options.MaxBytes = maxRecords, maxBytes

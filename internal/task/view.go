@@ -1,7 +1,9 @@
 package task
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/tidemark-streams/tidemark/internal/record"
 )
@@ -41,6 +43,50 @@ func (v *View) AdvanceStreamTime(t int64, key []byte, offset int64) {
 	}
 	m.StreamTime, m.SetterOffset = t, offset
 	m.SetterKey = append(m.SetterKey[:0], key[:min(len(key), record.MaxSetterKey)]...)
+}
+
+// Vouch notes that a device has reached a time, and raises the stream time to what quorum devices have reached, if that
+// is later: to the quorum-th largest of the latest times of all devices (R11). The largest ones are kept, which is
+// exact: a device that is not among them enters with its next reading that is later than they are.
+func (v *View) Vouch(quorum int, device record.Digest, t int64, key []byte, offset int64) {
+	list := v.open.meta.Quorum
+	at, least := -1, 0
+	for i := range list {
+		if list[i].Device == device {
+			at = i
+		}
+		if list[i].Time < list[least].Time {
+			least = i
+		}
+	}
+	switch {
+	case at >= 0:
+		list[at].Time = max(list[at].Time, t)
+	case len(list) < quorum:
+		list = append(list, record.Vouch{Device: device, Time: t})
+	case t > list[least].Time:
+		list[least] = record.Vouch{Device: device, Time: t}
+	default:
+		return
+	}
+	v.open.meta.Quorum = list
+	if len(list) == quorum {
+		reached := t
+		for i := range list {
+			reached = min(reached, list[i].Time)
+		}
+		v.AdvanceStreamTime(reached, key, offset)
+	}
+}
+
+// Vouched is how many devices are kept for a quorum; Forget lets them go down to n, the latest first.
+func (v *View) Vouched() int { return len(v.open.meta.Quorum) }
+
+// Forget keeps the n devices of a quorum that have reached the latest times.
+func (v *View) Forget(n int) {
+	list := v.open.meta.Quorum
+	slices.SortStableFunc(list, func(a, b record.Vouch) int { return cmp.Compare(b.Time, a.Time) })
+	v.open.meta.Quorum = list[:min(n, len(list))]
 }
 
 // ClosedEnd returns the end up to which windows of an aggregation are due and out of reach, in ms.
@@ -97,6 +143,7 @@ func (v *View) touch(hash uint64, key []byte, place Place) (Slot, bool, error) {
 	d := &v.open.entries[at]
 	d.place, d.below, d.existed = place, place, existed
 	v.open.writes++
+	v.open.updates += v.updates(d)
 	v.open.bytes += len(key) + max(len(value), minValue) + recordOverhead
 	if existed {
 		v.text = append(append(v.text[:0], key...), value...)
@@ -118,7 +165,9 @@ func (v *View) revive(at int, place Place) error {
 	if !d.write() {
 		v.open.writes++
 	}
-	d.deleted, d.place = false, place
+	before := v.updates(d)
+	d.deleted, d.gone, d.place = false, false, place
+	v.open.updates += v.updates(d) - before
 	v.schedule(place, d.hash, v.open.key(d))
 	return v.proc.Load(Slot(at), v.open.key(d), nil)
 }
@@ -130,12 +179,15 @@ func (v *View) Delete(slot Slot) {
 		if !v.isOrdered(d.place.Aggregation) {
 			v.due.forget(d.place)
 		}
-		v.remove(d)
+		v.remove(d, d.existed)
 	}
 }
 
-func (v *View) remove(d *dirty) {
-	d.deleted = true
+// remove deletes an entry; gone tells that it is told as gone.
+func (v *View) remove(d *dirty, gone bool) {
+	before := v.updates(d)
+	d.deleted, d.gone = true, gone
+	v.open.updates += v.updates(d) - before
 	if v.isOrdered(d.place.Aggregation) {
 		v.starts.remove(record.Hash(head(v.open.key(d))), d.place.Start)
 	}
@@ -217,7 +269,37 @@ func (v *View) closeEntry(hash uint64, key []byte, place Place) error {
 		}
 		v.open.meta.Aggregations[place.Aggregation].Results++
 	}
-	v.remove(&v.open.entries[slot])
+	v.remove(&v.open.entries[slot], false)
+	return nil
+}
+
+// updates is how many updates a commit tells of an entry.
+func (v *View) updates(d *dirty) int {
+	if d.place.Aggregation < 0 || !v.traits[d.place.Aggregation].Updates || d.deleted && !d.gone {
+		return 0
+	}
+	return 1
+}
+
+// tell emits the updates of the open overlay.
+func (v *View) tell() error {
+	if v.open.updates == 0 {
+		return nil
+	}
+	updater, ok := v.proc.(Updater)
+	if !ok {
+		return fmt.Errorf("aggregations with updates of a processor that tells none: %T", v.proc)
+	}
+	for i := range v.open.entries {
+		d := &v.open.entries[i]
+		if v.updates(d) == 0 {
+			continue
+		}
+		if err := updater.Update(v, Slot(i), v.open.key(d), d.place, d.gone); err != nil {
+			return fmt.Errorf("update %s: %w", describe(v.open.key(d)), err)
+		}
+	}
+	v.open.updates = 0
 	return nil
 }
 
