@@ -1,0 +1,103 @@
+package tidemark
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/tidemark-streams/tidemark/aggregate"
+	"github.com/tidemark-streams/tidemark/internal/job"
+	"github.com/tidemark-streams/tidemark/internal/kafka"
+	"github.com/tidemark-streams/tidemark/reading"
+	"github.com/tidemark-streams/tidemark/window"
+)
+
+// windowed makes the options those of a job with windows of a second.
+func windowed(o *Options) {
+	format := reading.DefaultFormat()
+	format.Key, format.Values, format.Time = []string{"device"}, []string{"value"}, "ts"
+	config := job.Config{Input: "in", Format: format, Partitioner: job.Unchecked, Aggregations: []job.Aggregation{
+		{Name: "second", Window: window.Tumbling{Size: window.Second}, Functions: aggregate.Count}}}
+	o.Processor = func(partition, partitions int32, limits Limits) (Processor, error) {
+		return job.New(config, partition, partitions, job.Limits(limits))
+	}
+}
+
+const silenceStart = 1704067200000
+
+func (w *world) reading(partition int32, at int64) {
+	w.cluster.Append("in", partition, kafka.Record{Key: []byte("a"), Timestamp: silenceStart + at,
+		Value: fmt.Appendf(nil, `{"device":"a","ts":%d,"value":1}`, silenceStart+at)})
+}
+
+// W05, W20: silence closes what is open, a restart does not publish it again, a reading behind it is late, and a run
+// until idle never ticks. Nothing but the monotonic clock measures it.
+func TestIdleClose(t *testing.T) {
+	w := newWorld(t, 2)
+	w.reading(0, 100)
+	w.reading(0, 700)
+	idle := func(o *Options) { windowed(o); o.IdleClose = 200 * time.Millisecond }
+	o := w.options()
+	idle(&o)
+	w.run(o)
+	if n := len(w.cluster.Committed("out", 0)); n != 0 {
+		t.Fatalf("%d results of a run until idle", n)
+	}
+	d := w.start(w.dir, idle)
+	d.until("the tick that closes", func(e Event) bool { return e.Kind == EventCommitted && e.Closed == 1 })
+	if err := d.end(); err != nil {
+		t.Fatal(err)
+	}
+	w.reading(0, 800)
+	w.reading(1, 100) // the other partition has its own time
+	d = w.start(w.dir, idle)
+	d.until("the late reading", func(e Event) bool {
+		return e.Kind == EventCommitted && e.Partition == 0 && e.Commit.Aggregations[0].Late == 1
+	})
+	d.until("the other partition's tick", func(e Event) bool { return e.Kind == EventCommitted && e.Partition == 1 && e.Closed == 1 })
+	if err := d.end(); err != nil {
+		t.Fatal(err)
+	}
+	for p := range int32(2) {
+		results := w.cluster.Committed("out", p)
+		if len(results) != 1 {
+			t.Errorf("partition %d: %d results", p, len(results))
+		}
+	}
+	if c := w.cluster.Committed("out", 0); len(c) == 1 && string(c[0].Value) != fmt.Sprintf(
+		`{"agg":"second","key":["a"],"start":%d,"end":%d,"count":2,"final":true}`, int64(silenceStart), int64(silenceStart+1000)) {
+		t.Errorf("%s", c[0].Value)
+	}
+}
+
+// W03: partitions that never get anything hold nobody back.
+func TestW03IdlePartitionsHoldNobodyBack(t *testing.T) {
+	w := newWorld(t, 4)
+	w.reading(2, 100)
+	w.reading(2, 1100)
+	o := w.options()
+	o.Topics.Partitions = 4
+	windowed(&o)
+	w.run(o)
+	if n := len(w.cluster.Committed("out", 2)); n != 1 {
+		t.Errorf("%d results, want 1", n)
+	}
+}
+
+// What has come breaks the silence, even in the moment in which it has lasted; and who does not measure it waits for none.
+func TestSilenceIsBroken(t *testing.T) {
+	s := newSilence(&Options{IdleClose: time.Hour})
+	if !s.timer.Stop() {
+		t.Fatal("an hour has passed at once")
+	}
+	s.timer.Reset(0)
+	s.broken()
+	select {
+	case <-s.lasts():
+		t.Error("a silence that was broken lasts")
+	default:
+	}
+	if newSilence(&Options{}).lasts() != nil || newSilence(&Options{IdleClose: time.Second, UntilIdle: true}).lasts() != nil {
+		t.Error("silence is measured where it should not")
+	}
+}
