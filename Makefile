@@ -12,7 +12,8 @@
 #   kafka     all that needs Apache Kafka, one broker and three: about 15 minutes. TIDEMARK_KILLS=100 for more
 #   kills     tidemark verify with N=10000 kills on the embedded broker; the report goes to docs/reports. [SEED=..]
 #   kills-kafka  the same with N=1000 kills on Apache Kafka, which it starts
-#   soak      three instances on Apache Kafka, hurt at random for MINUTES=120: memory, files and goroutines stay flat,
+#   due       2 million windows of one task close at once on Apache Kafka, with a SIGKILL in the middle
+#   soak due      three instances on Apache Kafka, hurt at random for MINUTES=120: memory, files and goroutines stay flat,
 #             everything equals the oracle; the report goes to docs/reports. [SEED=..] [RATE=1000, readings/s]
 
 GO      ?= go
@@ -75,6 +76,9 @@ kills-kafka: build
 		$(GO) test -v -count 1 -timeout 24h -run '^TestVerifyOnKafka$$' ./integration/kafka
 
 MINUTES ?= 120
+due: build
+	TIDEMARK_BIN=$(CURDIR)/bin/tidemark TIDEMARK_TEST_DUE=2000000 $(GO) test -v -count 1 -timeout 30m -run ManyWindowsClose ./integration/kafka
+
 soak: build
 	TIDEMARK_BIN=$(CURDIR)/bin/tidemark TIDEMARK_SOAK_MINUTES=$(MINUTES) TIDEMARK_SEED=$(SEED) TIDEMARK_SOAK_RATE=$(RATE) \
 		$(GO) test -v -count 1 -timeout 24h -run '^TestSoak$$' ./integration/kafka

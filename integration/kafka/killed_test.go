@@ -16,35 +16,14 @@ import (
 // a zombie wakes (I4, I8, R8, S07). Then everything must be as the oracle says. TIDEMARK_KILLS is the number of kills that hit
 // a process at work; there are three pauses to eight kills.
 func TestTwoInstancesKilledAndPaused(t *testing.T) {
-	kills := 8
-	if text := os.Getenv("TIDEMARK_KILLS"); text != "" {
-		var err error
-		if kills, err = strconv.Atoi(text); err != nil {
-			t.Fatal(err)
-		}
-	}
+	kills := killsWanted(t, 8)
 	seed := randomSeed(t)
 	t.Logf("seed %d", seed)
 	pauses := max(3, kills*3/8)
 	storm := &storm{crew: newCrew(t, 2*time.Minute+time.Duration(kills)*12*time.Second+time.Duration(pauses)*30*time.Second, 4, nil),
 		random: rand.New(rand.NewPCG(seed, 3))}
 	finish := storm.flow(seed, 2000)
-	for i, job := range storm.jobs {
-		storm.crewed[i] = storm.start(job)
-	}
-	storm.whole(storm.crewed[:]...)
-	for left := pauses; storm.kills < kills || left > 0; {
-		if left > 0 && (storm.kills >= kills || storm.random.IntN(kills+pauses) < pauses) {
-			left--
-			storm.pause(left%3 != 0 || storm.zombies == 0)
-		} else {
-			storm.kill(storm.random.IntN(2), true)
-		}
-	}
-	storm.whole(storm.crewed[:]...)
-	for _, i := range storm.crewed {
-		storm.must(i.Stop())
-	}
+	storm.rage(kills, pauses)
 	storm.lines = finish()
 	sight := storm.prove(storm.jobs...)
 	if len(sight.Results) == 0 || len(sight.Late) == 0 || len(sight.Dead) == 0 {
@@ -55,6 +34,39 @@ func TestTwoInstancesKilledAndPaused(t *testing.T) {
 	if storm.torn == 0 || storm.takeovers == 0 || storm.tornZombies == 0 || storm.refused == 0 {
 		t.Error("not every fault has happened: there must be kills in open transactions, takeovers, zombies with an open transaction, " +
 			"and zombies that are refused")
+	}
+}
+
+// killsWanted is TIDEMARK_KILLS, or what a test does without it.
+func killsWanted(t *testing.T, otherwise int) int {
+	text := os.Getenv("TIDEMARK_KILLS")
+	if text == "" {
+		return otherwise
+	}
+	kills, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kills
+}
+
+// rage starts both instances, hurts them, and stops them when all of the kills and pauses were had.
+func (s *storm) rage(kills, pauses int) {
+	for i, job := range s.jobs {
+		s.crewed[i] = s.start(job)
+	}
+	s.whole(s.crewed[:]...)
+	for left := pauses; s.kills < kills || left > 0; {
+		if left > 0 && (s.kills >= kills || s.random.IntN(kills+pauses) < pauses) {
+			left--
+			s.pause(left%3 != 0 || s.zombies == 0)
+		} else {
+			s.kill(s.random.IntN(2), true)
+		}
+	}
+	s.whole(s.crewed[:]...)
+	for _, i := range s.crewed {
+		s.must(i.Stop())
 	}
 }
 

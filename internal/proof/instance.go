@@ -85,3 +85,8 @@ func (j *Job) StartFlow(feed Feed, rate int) (*Flow, error) {
 
 // Finish ends the flow and waits until every line is acknowledged. It returns their number. It is called once.
 func (f *Flow) Finish(ctx context.Context) (lines int, err error) { return f.flow.finish(ctx, false) }
+
+// FinishWhole lets the rest of the feed through as fast as it goes, and then does what Finish does.
+func (f *Flow) FinishWhole(ctx context.Context) (lines int, err error) {
+	return f.flow.finish(ctx, true)
+}
