@@ -245,7 +245,7 @@ func (a *App) supervise(ctx context.Context) error {
 			return errors.Join(failed, a.stopAll(stopClean))
 		case assigned, ok := <-a.group.Assignments():
 			if !ok {
-				return errors.Join(failed, errors.New("the group has closed"), a.stopAll(stopNow))
+				return errors.Join(a.whyOver(ctx), failed, a.stopAll(stopNow))
 			}
 			if a.joinMS == 0 {
 				a.joinMS = milliseconds(now() - joining)
@@ -395,6 +395,14 @@ func (a *App) stopAll(how stopKind) (failed error) {
 	defer a.mu.Unlock()
 	a.letGo(func(int32) bool { return true })
 	return failed
+}
+
+// whyOver says why the group gives no more assignments: a seat that another process has taken is told with what to do.
+func (a *App) whyOver(ctx context.Context) error {
+	if _, err := a.group.Ask(ctx, 0); err != nil {
+		return err
+	}
+	return errors.New("the group has closed")
 }
 
 // quit leaves the group for good or keeps the seat for a restart.

@@ -45,7 +45,7 @@ func codeOf(err error) int {
 		return own.code
 	case errors.Is(err, tidemark.ErrUnreachable):
 		return unreachable
-	case kafka.ClassOf(err) == kafka.ClassFenced:
+	case kafka.ClassOf(err) == kafka.ClassFenced, errors.Is(err, kafka.ErrSeatTaken):
 		return stopped
 	}
 	return refused
