@@ -75,6 +75,13 @@ func (l *watchedLog) OffsetAt(ctx context.Context, timestamp int64) (int64, erro
 	return l.log.OffsetAt(ctx, timestamp)
 }
 
+// EpochEnd implements kafka.Log.
+func (l *watchedLog) EpochEnd(ctx context.Context, epoch int32) (end int64, known bool, err error) {
+	l.op.begin(&opOffsets, -1)
+	defer l.board.answer(l.op)
+	return l.log.EpochEnd(ctx, epoch)
+}
+
 // Fetch implements kafka.Log.
 func (l *watchedLog) Fetch(ctx context.Context, position int64, maxBytes int, wait time.Duration) (kafka.Fetched, error) {
 	l.op.begin(&opFetch, position)

@@ -54,6 +54,9 @@ type Log interface {
 	// OffsetAt returns the offset of the first record whose timestamp is not below the given one, in ms, and the high
 	// watermark when there is none.
 	OffsetAt(ctx context.Context, timestamp int64) (int64, error)
+	// EpochEnd returns the offset at which the records of a leader epoch, and of those before it, end in the leader's log.
+	// It is not known for an epoch below 0 and for one that is older than the log.
+	EpochEnd(ctx context.Context, epoch int32) (end int64, known bool, err error)
 	// Fetch returns what is delivered from position on, waiting up to wait for something to come. At most about
 	// maxBytes are fetched, but always at least one batch. A fetch that finds nothing within wait returns no records
 	// and Next = position.

@@ -417,6 +417,23 @@ func TestS27InputPositionNotRetained(t *testing.T) {
 		w.Overwrite(inTopic, w.partition, 9, []byte("refilled"))
 		w.failed(w.recovery(), kafka.ClassLost, "offset 9", "the input is another log")
 	})
+	t.Run("cut off and filled again with the same bytes", func(t *testing.T) {
+		w := lived(t)
+		again := w.Committed(inTopic, w.partition)[7:]
+		w.Truncate(inTopic, w.partition, 7)
+		for _, r := range again {
+			w.Append(inTopic, w.partition, kafka.Record{Key: r.Key, Value: r.Value})
+		}
+		w.failed(w.recovery(), kafka.ClassLost, "readings/1 at offset 7", "consumed offset 9 of leader epoch 0", "ends at offset 7", "3 offsets were cut off")
+	})
+	t.Run("another leader whose log is the same", func(t *testing.T) {
+		w := lived(t)
+		w.Truncate(inTopic, w.partition, 50) // nothing is cut off: only the epoch rises
+		w.Append(inTopic, w.partition, kafka.Record{Key: []byte("k"), Value: []byte("v")})
+		if r := w.start(); r.Report.Anchor != "proved" {
+			t.Fatalf("anchor %q", r.Report.Anchor)
+		}
+	})
 	t.Run("the anchor compacted away", func(t *testing.T) {
 		w := lived(t)
 		w.Remove(inTopic, w.partition, 9, 10)

@@ -54,6 +54,9 @@ func (s *sequence) proveInput(ctx context.Context) error {
 		return nil
 	}
 	s.report.Anchor = "unproved"
+	if err := s.proveEpoch(ctx, log); err != nil {
+		return err
+	}
 	f, err := log.Fetch(ctx, c.Anchor.Offset, 1, fetchWait)
 	if kafka.ClassOf(err) == kafka.ClassLost {
 		return nil // below the log start: not retained any more
@@ -68,4 +71,17 @@ func (s *sequence) proveInput(ctx context.Context) error {
 	}
 	s.report.Anchor = "proved"
 	return nil
+}
+
+// proveEpoch asks the leader where the epoch of the last record consumed ends in its log. An end at or before that record
+// means that a change of leader has cut it off and the log was filled again, maybe with the same bytes (R16).
+func (s *sequence) proveEpoch(ctx context.Context, log kafka.Log) error {
+	c := s.end.last
+	end, known, err := log.EpochEnd(ctx, c.Epoch)
+	if err != nil || !known || end > c.Anchor.Offset {
+		return err
+	}
+	s.report.Anchor = "other"
+	return s.loseInput(end, int64(s.goesOn()), "the state has consumed offset %d of leader epoch %d, and that epoch ends at offset %d: "+
+		"%d offsets were cut off at a change of leader, and the log has gone on without them", c.Anchor.Offset, c.Epoch, end, c.Anchor.Offset-end+1)
 }

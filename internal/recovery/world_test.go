@@ -172,7 +172,7 @@ func (w *world) next(after *Recovered, state map[string]string, records int) *re
 	in := w.Committed(inTopic, w.partition)
 	for _, r := range in {
 		if r.Offset >= int64(c.Position) {
-			c.Anchor.Offset = r.Offset
+			c.Anchor.Offset, c.Epoch = r.Offset, r.Epoch
 			c.Anchor.Hash, _ = record.AnchorHash(nil, r.Key, r.Value)
 			c.Position = record.InputPosition(r.Offset + 1)
 			break

@@ -132,6 +132,21 @@ var logTests = map[string]func(*suite){
 		}
 	},
 
+	// The present epoch ends with the log; of one that is not known nothing is said.
+	"EpochEnd": func(s *suite) {
+		topic := s.topic(1)
+		l, w := s.log(topic, 0), s.writer(s.name("txn"))
+		s.write(w, topic, 0, 10)
+		got := s.read(l, 0, 11, plenty)
+		end, known, err := l.EpochEnd(s.ctx, got[0].Epoch)
+		if s.ok(err); !known || end != 11 {
+			s.Errorf("epoch %d ends at %d, known %v, want 11", got[0].Epoch, end, known)
+		}
+		if end, known, err := l.EpochEnd(s.ctx, -1); known || err != nil {
+			s.Errorf("the unknown epoch ends at %d, known %v, %v", end, known, err)
+		}
+	},
+
 	// Any start and any size of fetch gives every record once, in order.
 	"AnyStartAnySize": func(s *suite) {
 		topic := s.topic(1)
