@@ -258,7 +258,7 @@ func (l *life) open(proc Processor) (err error) {
 	r.board.input.Store(l.log.(*watchedLog))
 	l.next = rec.Commit.Position
 	l.input = kafka.NewReadAhead(l.log, int64(rec.Commit.Position), inputBytes, inputWait)
-	l.sender = startSender(rec.Writer, r.app.sinks(known, r.partition), r.at)
+	l.sender = startSender(rec.Writer, r.app.sinks(known, r.partition), rec.Position, r.at)
 	l.saver = newSaver(l)
 	l.silence = newSilence(&r.app.options)
 	rec.Report.Phases.Join = r.app.joinMS

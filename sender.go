@@ -2,6 +2,7 @@ package tidemark
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/tidemark-streams/tidemark/internal/job"
@@ -16,6 +17,7 @@ import (
 type sender struct {
 	writer   kafka.Writer
 	topics   sinkTopics
+	next     record.ChangelogPosition // what was committed lies below
 	at       func(ctx context.Context, step string) error
 	batches  chan *task.Batch
 	results  chan sent
@@ -44,9 +46,9 @@ type target struct {
 	keyed     int32 // of a stage: how many partitions there are to choose from by key
 }
 
-func startSender(writer kafka.Writer, topics sinkTopics, at func(context.Context, string) error) *sender {
+func startSender(writer kafka.Writer, topics sinkTopics, next record.ChangelogPosition, at func(context.Context, string) error) *sender {
 	ctx, stop := context.WithCancel(context.Background())
-	s := &sender{writer: writer, topics: topics, at: at, batches: make(chan *task.Batch, 1), results: make(chan sent, 1), stop: stop,
+	s := &sender{writer: writer, topics: topics, next: next, at: at, batches: make(chan *task.Batch, 1), results: make(chan sent, 1), stop: stop,
 		ended: make(chan struct{})}
 	go func() {
 		defer close(s.ended)
@@ -81,6 +83,9 @@ func (s *sender) commit(ctx context.Context, batch *task.Batch) (record.Changelo
 	if err != nil {
 		return 0, err
 	}
+	if err := s.follows(offsets); err != nil {
+		return 0, err
+	}
 	position := record.ChangelogPosition(offsets[len(offsets)-1] + 1)
 	if err := s.at(ctx, "commit.end"); err != nil {
 		return 0, err
@@ -88,7 +93,26 @@ func (s *sender) commit(ctx context.Context, batch *task.Batch) (record.Changelo
 	if err := s.writer.Commit(ctx); err != nil {
 		return 0, err
 	}
+	s.next = position
 	return position, s.at(ctx, "commit.ended")
+}
+
+// follows refuses to commit behind a hole: a changelog that takes records below what it had acknowledged has lost its end
+// (R15, an unclean election), and with this commit it would look whole until the next recovery.
+func (s *sender) follows(offsets []int64) error {
+	for i := range s.messages {
+		m := &s.messages[i]
+		if m.Topic != s.topics.changelog.topic {
+			continue
+		}
+		if at := record.ChangelogPosition(offsets[i]); at < s.next {
+			return &kafka.Error{Class: kafka.ClassLost, Op: "send", Topic: m.Topic, Partition: m.Partition, Offset: int64(at),
+				Err:  fmt.Errorf("the next record lies at offset %d, and everything below %d was committed: the end of the changelog is gone", at, s.next),
+				Hint: "restore the changelog, or tidemark run --accept-loss"}
+		}
+		break // the others follow it
+	}
+	return nil
 }
 
 // address turns a batch into messages with topics and partitions. Late readings without a topic are only counted.

@@ -33,7 +33,8 @@ type crew struct {
 	jobs       []*proof.Job // one for each state directory
 	partitions int32
 	reader     *oracle.Reader
-	admin      *kadm.Client
+	client     *kgo.Client
+	admin      *kadm.Client // with the client
 	starts     int
 }
 
@@ -74,7 +75,7 @@ func newCrewAt(t *testing.T, addr string, instances int, limit time.Duration, pa
 	cl, err := kgo.NewClient(kgo.SeedBrokers(addr))
 	c.must(err)
 	t.Cleanup(cl.Close)
-	c.admin = kadm.NewClient(cl)
+	c.client, c.admin = cl, kadm.NewClient(cl)
 	return c
 }
 

@@ -169,36 +169,13 @@ const verification = "transaction.partition.verification.enable"
 
 // requireVerification refuses a cluster with a broker that appends to a transaction unasked.
 func requireVerification(ctx context.Context, cl *kgo.Client) error {
-	const op = "ask for the brokers' settings"
-	meta, err := metadata(ctx, cl)
+	found, err := unverified(ctx, cl)
 	if err != nil {
-		return fail(op, nowhere, late(ctx, err))
+		return err
 	}
-	req := kmsg.NewPtrDescribeConfigsRequest()
-	for _, b := range meta.Brokers {
-		resource := kmsg.NewDescribeConfigsRequestResource()
-		resource.ResourceType, resource.ResourceName = kmsg.ConfigResourceTypeBroker, fmt.Sprint(b.NodeID)
-		resource.ConfigNames = []string{verification}
-		req.Resources = append(req.Resources, resource)
-	}
-	resp, err := req.RequestWith(ctx, cl)
-	if err != nil {
-		return fail(op, nowhere, late(ctx, err))
-	}
-	for _, r := range resp.Resources {
-		if err := kerr.ErrorForCode(r.ErrorCode); err != nil {
-			return fail(op+" ("+verification+", which kafka.allow_transaction_v1 depends on)", nowhere, err)
-		}
-		value := "absent"
-		for _, c := range r.Configs {
-			if c.Name == verification && c.Value != nil {
-				value = *c.Value
-			}
-		}
-		if value != "true" {
-			return refuse("fence", fmt.Errorf("broker %s has %s %s: records of a writer that was replaced could still be committed", r.ResourceName, verification, value),
-				"set it to true on every broker; Apache Kafka has it from 3.6 on")
-		}
+	for id, value := range found {
+		return refuse("fence", fmt.Errorf("broker %d has %s %s: records of a writer that was replaced could still be committed", id, verification, value),
+			"set it to true on every broker; Apache Kafka has it from 3.6 on")
 	}
 	return nil
 }
