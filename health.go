@@ -6,6 +6,8 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/tidemark-streams/tidemark/internal/kafka"
@@ -147,7 +149,7 @@ func (b *board) waits(a *account) (waits []status.Wait) {
 	if t := b.trouble.Load(); t != nil && !moving {
 		switch kafka.ClassOf(t.err) {
 		case kafka.ClassTransient:
-			waits = append(waits, status.Wait{For: status.ForBroker, What: "the brokers: " + t.err.Error(), Since: t.since})
+			waits = append(waits, status.Wait{For: status.ForBroker, What: b.app.short(b.partition) + "the brokers: " + t.err.Error(), Since: t.since})
 		case kafka.ClassFenced:
 			waits = append(waits, status.Wait{For: status.ForGroup, What: "the group to say whose the partition is: " + t.err.Error(), Since: t.since})
 		default:
@@ -158,6 +160,34 @@ func (b *board) waits(a *account) (waits []status.Wait) {
 		waits = append(waits, b.held(b.app.options.Input, s.Stable, s.held))
 	}
 	return waits
+}
+
+// short names what the task's partitions lack, as the last look at the topics found it, for the answer to the last request
+// may be about what follows from it: a marker that cannot be written is told as CONCURRENT_TRANSACTIONS. "" for nothing.
+func (a *App) short(partition int32) string {
+	known := a.topics()
+	if known == nil {
+		return ""
+	}
+	var lacks []string
+	for _, name := range a.topicNames() {
+		t, ok := known.found[name]
+		if !ok || t.Partitions == 0 {
+			continue
+		}
+		p := partition % t.Partitions
+		least, _ := strconv.Atoi(t.Configs["min.insync.replicas"])
+		switch {
+		case slices.Contains(t.Leaderless, p):
+			lacks = append(lacks, fmt.Sprintf("a leader of %s/%d", name, p))
+		case name != a.options.Input && int(p) < len(t.InSync) && t.InSync[p] < least:
+			lacks = append(lacks, fmt.Sprintf("replicas of %s/%d: %d in sync, min.insync.replicas is %d", name, p, t.InSync[p], least))
+		}
+	}
+	if len(lacks) == 0 {
+		return ""
+	}
+	return strings.Join(lacks, "; ") + "; "
 }
 
 // inputHeld returns where the input stands when a transaction holds back its reader.

@@ -54,6 +54,7 @@ var rooms = []room{
 	{dir: "internal/crash", ours: []string{"internal/record", "internal/kafka", "internal/store", "internal/store/storetest"}}, // faults by name
 	{dir: "internal/recovery", ours: []string{"internal/record", "internal/store", "internal/kafka"}},
 	{dir: "internal/repair", ours: []string{"internal/record", "internal/store", "internal/kafka", "internal/recovery"}},
+	{dir: "internal/preflight", ours: []string{"internal/record", "internal/kafka", "internal/job"}, reach: slices.Concat(pure, []string{"internal/task"})},
 	{dir: "internal/status", outside: []string{"github.com/prometheus/client_golang"}}, // pure: facts in, verdicts and texts out
 	{dir: ".", ours: engine, outside: []string{"golang.org/x/sys"}},
 	{dir: "tidemarktest", ours: []string{".", "internal/kafka/kafkatest"}, reach: engine},
@@ -66,7 +67,7 @@ var rooms = []room{
 	{
 		dir: "cmd/tidemark",
 		ours: []string{".", "reading", "window", "internal/config", "internal/proof", "internal/proof/oracle", "internal/proof/trial", // what is run and tried out
-			"internal/job", "internal/record", "internal/recovery", "internal/store", // what is inspected without running it
+			"internal/job", "internal/preflight", "internal/record", "internal/recovery", "internal/store", // what is inspected without running it
 			"internal/kafka", "internal/kafka/client", "internal/crash", "cmd/tidemark/internal/embedded"},
 		reach: slices.Concat(engine, []string{"internal/kafka/kafkatest", "internal/store/storetest"}),
 		outside: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/schollz/progressbar/v3",

@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/tidemark-streams/tidemark/integration/kafkarun"
+	"github.com/tidemark-streams/tidemark/internal/kafka"
 	"github.com/tidemark-streams/tidemark/internal/proof"
 )
 
@@ -163,13 +164,17 @@ func notEnoughReplicas(t *testing.T, f *fleet) {
 	f.must(f.Broker(3).Kill())
 	f.await("health to name what is waited for", func() bool {
 		code, said := f.runs("status", "--json")
-		return code == 1 && strings.Contains(said, "NOT_ENOUGH_REPLICAS") && strings.Contains(said, f.jobs[0].Changelog())
+		return code == 1 && strings.Contains(said, "waiting for replicas of "+f.jobs[0].Changelog()) && strings.Contains(said, "1 in sync, min.insync.replicas is 2")
 	}, i)
+	w := open(t, connect(t, f.Addrs()[0]), f.jobs[0].Name+"-other")
+	if _, err := w.Send(t.Context(), numbered(f.jobs[0].Changelog(), 1)); kafka.ClassOf(err) != kafka.ClassTransient || !errors.Is(err, kerr.NotEnoughReplicas) {
+		t.Errorf("a record for which there are not enough replicas: class %v: %v", kafka.ClassOf(err), err)
+	}
 	f.must(f.Broker(3).Restart(f.ctx))
 	f.advances(i)
 	f.await("health to be green again", func() bool {
 		code, said := f.runs("status", "--json")
-		return code == 0 && !strings.Contains(said, "NOT_ENOUGH_REPLICAS")
+		return code == 0 && !strings.Contains(said, "min.insync.replicas")
 	}, i)
 	finish()
 	f.must(i.Stop())

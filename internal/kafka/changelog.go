@@ -18,9 +18,9 @@ var ChangelogConfigs = map[string]string{
 	"unclean.leader.election.enable": "false",
 }
 
-// requiredConfigs are the settings without which a changelog is refused: state would be deleted by age (V5), or the age
+// RequiredConfigs are the settings without which a changelog is refused: state would be deleted by age (V5), or the age
 // of a checkpoint could not be told (R13).
-var requiredConfigs = []string{"cleanup.policy", "message.timestamp.type"}
+var RequiredConfigs = []string{"cleanup.policy", "message.timestamp.type"}
 
 // ChangelogFaults lists, with the repair of each, what no changelog may be like. input is the topic whose partitions its
 // own must match; without a name it is not compared.
@@ -29,7 +29,7 @@ func ChangelogFaults(changelog, input TopicInfo) (faults []string) {
 		faults = append(faults, fmt.Sprintf("changelog %s has %d partitions and input %s has %d: they must be equal, for a task is one of each. "+
 			"Repair: name another changelog topic, or give the input its old count back", changelog.Name, changelog.Partitions, input.Name, input.Partitions))
 	}
-	for _, key := range requiredConfigs {
+	for _, key := range RequiredConfigs {
 		have, want := changelog.Configs[key], ChangelogConfigs[key]
 		if have != "" && have != want {
 			faults = append(faults, fmt.Sprintf("changelog %s has %s=%s, which can lose state; wanted %s. "+

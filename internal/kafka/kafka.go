@@ -131,6 +131,7 @@ type TopicInfo struct {
 	ReplicationFactor int
 	Configs           map[string]string // effective values
 	Leaderless        []int32           // partitions without a leader
+	InSync            []int             // by partition: replicas in sync; empty when that is not known
 }
 
 // TopicSpec is a topic to be made.

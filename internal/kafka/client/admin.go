@@ -163,9 +163,13 @@ func describe(name string, t *kmsg.MetadataResponseTopic) kafka.TopicInfo {
 	info := kafka.TopicInfo{
 		Topic:   record.Topic{Name: name, ID: t.TopicID, Partitions: int32(len(t.Partitions))},
 		Configs: map[string]string{},
+		InSync:  make([]int, len(t.Partitions)),
 	}
 	for i := range t.Partitions {
 		p := &t.Partitions[i]
+		if int(p.Partition) < len(info.InSync) {
+			info.InSync[p.Partition] = len(p.ISR)
+		}
 		if n := len(p.Replicas); i == 0 || n < info.ReplicationFactor {
 			info.ReplicationFactor = n
 		}

@@ -1,0 +1,72 @@
+package job
+
+import "github.com/tidemark-streams/tidemark/internal/task"
+
+// Sample says how records of an input agree with a configuration: whether they are readings, have the record key that is
+// expected of them, and lie where a partitioner puts that key. Nothing is folded. Add more to the same Sample with
+// [Job.Sample].
+type Sample struct {
+	Readings   int
+	Refused    int    // of these, no readings by the input's format
+	WhyRefused string // of the last one
+	WrongKey   int    // readings whose record has another key than input.partitioned_by makes
+	WhyKey     string // of the last one
+	Placed     int    // readings with the right key
+	fits       [Unchecked]int
+}
+
+// Sample judges the first reading of each record.
+func (j *Job) Sample(records []task.Input, s *Sample) {
+	anywhere := j.routing
+	anywhere.partitioner = Unchecked
+	for i := range records {
+		in := &records[i]
+		j.headers.list = in.Headers
+		j.record.Value, j.record.Key, j.record.Timestamp = in.Value, in.Key, in.Timestamp
+		n, refusal := j.reader.Open(&j.record)
+		if refusal == nil && n == 0 {
+			continue
+		}
+		s.Readings++
+		if refusal == nil {
+			read, refused := j.reader.Reading(0)
+			switch refusal = refused; {
+			case refusal != nil:
+			case read == nil: // filtered
+				s.Readings--
+				continue
+			default:
+				if reason := anywhere.judge(in, read); reason != "" {
+					s.WrongKey++
+					s.WhyKey = anywhere.detail(reason, in)
+					continue
+				}
+				s.Placed++
+				for p := range Unchecked {
+					if p.Partition(in.Key, j.routing.partitions) == j.routing.partition {
+						s.fits[p]++
+					}
+				}
+				continue
+			}
+		}
+		s.Refused++
+		s.WhyRefused = faultOf(refusal).detail
+		if s.WhyRefused == "" {
+			s.WhyRefused = refusal.Reason.String()
+		}
+	}
+}
+
+// Explains tells whether a partitioner puts every reading with the right key where it lies.
+func (s *Sample) Explains(p Partitioner) bool { return p == Unchecked || s.fits[p] == s.Placed }
+
+// Explanations are the partitioners that do, other than Unchecked.
+func (s *Sample) Explanations() (all []Partitioner) {
+	for p := range Unchecked {
+		if s.Explains(p) {
+			all = append(all, p)
+		}
+	}
+	return all
+}
