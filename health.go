@@ -108,7 +108,8 @@ func (f *facts) tell(t *status.Task) {
 
 func readings(c *record.Counters) status.Readings {
 	return status.Readings{In: int64(c.In), Accepted: int64(c.Accepted), DeadLettered: int64(c.DeadLettered), Filtered: int64(c.Filtered),
-		Skipped: int64(c.Skipped), Repeated: int64(c.Repeated), Ahead: int64(c.Ahead), Untimed: int64(c.Untimed)}
+		Skipped: int64(c.Skipped), Repeated: int64(c.Repeated), Ahead: int64(c.Ahead), Untimed: int64(c.Untimed),
+		Duplicates: int64(c.Duplicates)}
 }
 
 // tellInput fills in where the task stands in its input: nothing where it is not known (D27).

@@ -23,6 +23,7 @@ type totals struct {
 	repeated    atomic.Int64
 	ahead       atomic.Int64
 	untimed     atomic.Int64
+	duplicates  atomic.Int64
 	replayed    atomic.Int64
 	unproved    atomic.Int64
 	saved       atomic.Int64
@@ -65,6 +66,7 @@ func (t *totals) committed(before, after *record.Commit, records int, took time.
 	t.repeated.Add(int64(a.Repeated - b.Repeated))
 	t.ahead.Add(int64(a.Ahead - b.Ahead))
 	t.untimed.Add(int64(a.Untimed - b.Untimed))
+	t.duplicates.Add(int64(a.Duplicates - b.Duplicates))
 	for i, g := range *t.aggregation.Load() {
 		b, a := &before.Aggregations[i], &after.Aggregations[i]
 		g.folded.Add(int64(a.Folded - b.Folded))
@@ -97,7 +99,8 @@ func (t *totals) told() status.Totals {
 		Records: t.records.Load(), Commits: t.commits.Load(), Replayed: t.replayed.Load(), Unproved: t.unproved.Load(),
 		Checkpoints: t.saved.Load(), CheckpointFailures: t.saveFailed.Load(), CommitSeconds: t.latency.told(), Recoveries: t.recoveries.counts(),
 		Readings: status.Readings{In: t.in.Load(), Accepted: t.accepted.Load(), DeadLettered: t.dead.Load(), Filtered: t.filtered.Load(),
-			Skipped: t.skipped.Load(), Repeated: t.repeated.Load(), Ahead: t.ahead.Load(), Untimed: t.untimed.Load()},
+			Skipped: t.skipped.Load(), Repeated: t.repeated.Load(), Ahead: t.ahead.Load(), Untimed: t.untimed.Load(),
+			Duplicates: t.duplicates.Load()},
 		Failures: status.Failures{Transient: t.failures[kafka.ClassTransient].Load(), Fenced: t.failures[kafka.ClassFenced].Load(),
 			Permanent: t.failures[kafka.ClassPermanent].Load(), Lost: t.failures[kafka.ClassLost].Load(), Corrupt: t.failures[kafka.ClassCorrupt].Load()},
 		Aggregations: []status.AggregationTotals{},

@@ -39,6 +39,7 @@ type countersForm struct {
 	Repeated     record.Count `json:"repeated"`
 	Ahead        record.Count `json:"ahead"`
 	Untimed      record.Count `json:"untimed"`
+	Duplicates   record.Count `json:"duplicates"`
 }
 
 type aggregationForm struct {

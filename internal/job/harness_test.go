@@ -217,7 +217,7 @@ func (r *run) drain() *run {
 func (r *run) checkEquations() {
 	r.t.Helper()
 	c := r.task.Committed()
-	if n := c.Counters; n.In != n.Accepted+n.DeadLettered+n.Filtered+n.Skipped {
+	if n := c.Counters; n.In != n.Accepted+n.DeadLettered+n.Filtered+n.Skipped+n.Duplicates {
 		r.t.Fatalf("I9: in is not the sum of the rest: %+v", n)
 	}
 	for _, a := range c.Aggregations {

@@ -37,7 +37,7 @@ func drawCommit(t *rapid.T) *Commit {
 		Counters: Counters{
 			In: drawCount(t, "in"), Accepted: drawCount(t, "accepted"), DeadLettered: drawCount(t, "dead"),
 			Filtered: drawCount(t, "filtered"), Skipped: drawCount(t, "skipped"), Repeated: drawCount(t, "repeated"),
-			Ahead: drawCount(t, "ahead"), Untimed: drawCount(t, "untimed"),
+			Ahead: drawCount(t, "ahead"), Untimed: drawCount(t, "untimed"), Duplicates: drawCount(t, "duplicates"),
 		},
 		Digest: drawDigest(t, "digest"), Live: drawCount(t, "live"), Records: drawCount(t, "records"),
 		MinRetention: rapid.Int64Min(0).Draw(t, "retention"), TZData: drawText(t, "tz", 0, MaxText),
@@ -252,7 +252,7 @@ func TestCheckAssertsTheEquations(t *testing.T) {
 		spoil func(*Commit)
 		want  string
 	}{
-		"one reading lost":   {func(c *Commit) { c.Counters.In++ }, "1001 readings in, but accepted 900 + dead-lettered 60 + filtered 30 + skipped 10 = 1000 (I9)"},
+		"one reading lost":   {func(c *Commit) { c.Counters.In++ }, "1001 readings in, but accepted 900 + dead-lettered 60 + filtered 26 + skipped 10 + duplicates 4 = 1000 (I9)"},
 		"one folded twice":   {func(c *Commit) { c.Aggregations[0].Folded++ }, `aggregation "hourly": 900 readings accepted - 0 before it = 900, but folded 891`},
 		"since is forgotten": {func(c *Commit) { c.Aggregations[1].Since = 0 }, "900 readings accepted - 0 before it = 900, but folded 390 + partly late 7 + late 3 = 400"},
 		"digest of nothing":  {func(c *Commit) { c.Live = 0 }, "no live entries, but the digest is ddddddddddddddddeeeeeeeeeeeeeeee"},

@@ -36,7 +36,8 @@ func (m Mark) String() string {
 	return fmt.Sprintf("mark %d", byte(m))
 }
 
-// Counters are the readings a task has seen, for ever (I9): In = Accepted + DeadLettered + Filtered + Skipped.
+// Counters are the readings a task has seen, for ever (I9): In = Accepted + DeadLettered + Filtered + Skipped +
+// Duplicates.
 type Counters struct {
 	In           Count // readings; a record that cannot be split counts as one
 	Accepted     Count
@@ -46,6 +47,7 @@ type Counters struct {
 	Repeated     Count // records below the expected offset, dropped
 	Ahead        Count // accepted readings whose event time lies after their record's
 	Untimed      Count // records without a usable record timestamp
+	Duplicates   Count // readings that dedup knew already
 }
 
 // AggregationState is what the commit record keeps for each aggregation. Accepted readings of the task since this

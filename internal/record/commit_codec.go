@@ -55,8 +55,8 @@ func (c *Commit) Append(dst []byte) []byte {
 }
 
 // list is the counters in the order of format 1.
-func (n *Counters) list() [8]Count {
-	return [...]Count{n.In, n.Accepted, n.DeadLettered, n.Filtered, n.Skipped, n.Repeated, n.Ahead, n.Untimed}
+func (n *Counters) list() [9]Count {
+	return [...]Count{n.In, n.Accepted, n.DeadLettered, n.Filtered, n.Skipped, n.Repeated, n.Ahead, n.Untimed, n.Duplicates}
 }
 
 func (a *AggregationState) append(dst []byte) []byte {
@@ -153,6 +153,7 @@ func (r *reader) counters() (c Counters) {
 	c.Repeated = r.count("records repeated")
 	c.Ahead = r.count("readings ahead of their record")
 	c.Untimed = r.count("records without a time")
+	c.Duplicates = r.count("readings known already")
 	return c
 }
 
@@ -185,9 +186,9 @@ func (c *Commit) Check() error {
 		return err
 	}
 	n := &c.Counters
-	if sum := n.Accepted + n.DeadLettered + n.Filtered + n.Skipped; n.In != sum {
-		return c.broken("%d readings in, but accepted %d + dead-lettered %d + filtered %d + skipped %d = %d (I9)",
-			n.In, n.Accepted, n.DeadLettered, n.Filtered, n.Skipped, sum)
+	if sum := n.Accepted + n.DeadLettered + n.Filtered + n.Skipped + n.Duplicates; n.In != sum {
+		return c.broken("%d readings in, but accepted %d + dead-lettered %d + filtered %d + skipped %d + duplicates %d = %d (I9)",
+			n.In, n.Accepted, n.DeadLettered, n.Filtered, n.Skipped, n.Duplicates, sum)
 	}
 	for i := range c.Aggregations {
 		a := &c.Aggregations[i]

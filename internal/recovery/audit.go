@@ -182,9 +182,9 @@ func (a *Audit) follows(r *kafka.Record, before, c *record.Commit) error {
 // balanced holds the counters of a commit to the equations of I9.
 func (a *Audit) balanced(r *kafka.Record, c *record.Commit) error {
 	n := &c.Counters
-	if sum := n.Accepted + n.DeadLettered + n.Filtered + n.Skipped; n.In != sum {
-		return a.fault(r, "commit %d counts %d readings in, but %d accepted, %d dead letters, %d filtered and %d skipped are %d (I9)",
-			c.Number, n.In, n.Accepted, n.DeadLettered, n.Filtered, n.Skipped, sum)
+	if sum := n.Accepted + n.DeadLettered + n.Filtered + n.Skipped + n.Duplicates; n.In != sum {
+		return a.fault(r, "commit %d counts %d readings in, but %d accepted, %d dead letters, %d filtered, %d skipped and %d duplicates are %d (I9)",
+			c.Number, n.In, n.Accepted, n.DeadLettered, n.Filtered, n.Skipped, n.Duplicates, sum)
 	}
 	for i := range c.Aggregations {
 		g := &c.Aggregations[i]

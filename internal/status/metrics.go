@@ -192,12 +192,13 @@ func aggregationReadings(s *Status, emit emit) {
 	}
 }
 
-// each emits the equation of I9: in is the sum of the four.
+// each emits the equation of I9: in is the sum of the five.
 func (r *Readings) each(emit emit) {
 	emit(float64(r.Accepted), "accepted")
 	emit(float64(r.DeadLettered), "dead_lettered")
 	emit(float64(r.Filtered), "filtered")
 	emit(float64(r.Skipped), "skipped")
+	emit(float64(r.Duplicates), "duplicate")
 }
 
 func (r *Recoveries) each(emit emit) {

@@ -179,7 +179,8 @@ type Aggregation struct {
 	Results    int64  `json:"results"`
 }
 
-// Readings are what became of readings: in = accepted + dead-lettered + filtered + skipped (I9).
+// Readings are what became of readings: in = accepted + dead-lettered + filtered + skipped +
+// duplicates (I9).
 type Readings struct {
 	In           int64 `json:"in"`
 	Accepted     int64 `json:"accepted"`
@@ -189,6 +190,7 @@ type Readings struct {
 	Repeated     int64 `json:"repeated_records"`
 	Ahead        int64 `json:"ahead_of_record"`
 	Untimed      int64 `json:"without_record_time"`
+	Duplicates   int64 `json:"duplicates"`
 }
 
 // Commit is the last commit. At and Latency are null for one that another process made.

@@ -70,7 +70,7 @@ func parseCommit(value []byte) (*Commit, error) {
 	n := &c.Counters
 	n.In, n.Accepted, n.DeadLettered, n.Filtered, n.Skipped = r.count(), r.count(), r.count(), r.count(), r.count()
 	r.count() // records that came again, which depends on the crashes
-	n.Ahead, n.Untimed = r.count(), r.count()
+	n.Ahead, n.Untimed, n.Duplicates = r.count(), r.count(), r.count()
 	for range min(r.count(), 1000) {
 		a := AggregationCounters{Name: r.text()}
 		r.fixed() // fingerprint

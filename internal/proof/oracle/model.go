@@ -24,6 +24,8 @@ type Counters struct {
 
 	Ahead   int64 // accepted readings whose event time lies after their record's
 	Untimed int64 // records without a usable timestamp of their own
+
+	Duplicates int64 // readings that were known already, the last term of In
 }
 
 // AggregationCounters are the right side of I9: Accepted = Folded + PartlyLate + Late.
