@@ -13,15 +13,16 @@ type program struct {
 	places map[string]int // fields of scan by the place of their path
 	late   []lateField    // fields of items, which come last
 
-	where  *node
-	parts  []partOf
-	values []valueOf
-	time   int // field, failed for the record's timestamp
-	plus   int // field, failed for none
-	take   *pattern
-	layout *layout
-	number Unit // of numeric times, 0 for none
-	text   Unit // of times in texts, 0 for none
+	where    *node
+	parts    []partOf
+	sequence *partOf // nil for none
+	values   []valueOf
+	time     int // field, failed for the record's timestamp
+	plus     int // field, failed for none
+	take     *pattern
+	layout   *layout
+	number   Unit // of numeric times, 0 for none
+	text     Unit // of times in texts, 0 for none
 }
 
 // lateField is a field that is looked for.
@@ -62,6 +63,7 @@ func (f *Format) compile() (*program, error) {
 	levels := c.each()
 	c.key(p, levels)
 	c.clock(p)
+	c.sequence(p)
 	c.values(p)
 	if f.Where != "" {
 		var err error
@@ -171,6 +173,22 @@ func (c *checker) key(p *program, levels int) {
 		}
 		p.parts = append(p.parts, made)
 	}
+}
+
+// sequence finds what tells the readings of a key apart. It may be a field that has another use as well.
+func (c *checker) sequence(p *program) {
+	if c.Sequence == nil {
+		return
+	}
+	made := &partOf{Part: *c.Sequence, take: c.pattern("sequence", c.Sequence.Take), field: failed}
+	switch made.From {
+	case FromField:
+		made.field, _ = c.field(p, "sequence", made.Path)
+	case FromHeader, FromKey:
+	default:
+		c.add("sequence: want a field, a header or the record's key")
+	}
+	p.sequence = made
 }
 
 func (c *checker) constant(name string, made *partOf) {
@@ -342,6 +360,9 @@ func (p *program) reorder(order []int) {
 	nodes(p.where)
 	for i := range p.parts {
 		final(&p.parts[i].field)
+	}
+	if p.sequence != nil {
+		final(&p.sequence.field)
 	}
 	for i := range p.values {
 		final(&p.values[i].field)

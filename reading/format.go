@@ -91,6 +91,7 @@ type Format struct {
 	Series      bool     // each value is a reading of its own, whose last key field is the value's name
 	Where       string   // condition: readings for which it does not hold are filtered; "" for none
 	SkipMissing bool     // a reading that lacks a value is filtered, not refused
+	Sequence    *Part    // what tells the readings of a key apart for dedup; nil for nothing but their times
 	Whole       bool     // values are whole numbers of 64 bits, taken without loss; others are refused
 }
 

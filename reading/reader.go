@@ -3,12 +3,13 @@ package reading
 // Reading is one valid measurement. Its slices point into the record or into buffers of the Reader: they must not be
 // changed, and are valid until the next call of the Reader and while the record is left alone.
 type Reading struct {
-	Key    [][]byte  // the key fields in the order configured, with Format.Series the value's name behind them
-	Time   int64     // event time in whole ms since 1970, rounded down
-	Nanos  int32     // the event time's part below the ms, 0 to 999,999 ns
-	Index  int32     // place among the readings of its record, 0 for the first: order is (offset, Index)
-	Values []float64 // the values in the order configured, one only with Format.Series; finite
-	Whole  []int64   // the same without loss, with Format.Whole only
+	Key      [][]byte  // the key fields in the order configured, with Format.Series the value's name behind them
+	Time     int64     // event time in whole ms since 1970, rounded down
+	Nanos    int32     // the event time's part below the ms, 0 to 999,999 ns
+	Index    int32     // place among the readings of its record, 0 for the first: order is (offset, Index)
+	Sequence []byte    // of Format.Sequence: decoded text, or a number's JSON token
+	Values   []float64 // the values in the order configured, one only with Format.Series; finite
+	Whole    []int64   // the same without loss, with Format.Whole only
 }
 
 // Record is what a record brings along. A Reader does not change it.
@@ -166,6 +167,12 @@ func (r *Reader) Keys(record *Record) ([][]byte, *Refusal) {
 func (r *Reader) judgeHead() *Refusal {
 	if !r.keys() || !r.eventTime() {
 		return &r.program.scan.refusal
+	}
+	if p := r.program.sequence; p != nil {
+		var ok bool
+		if r.reading.Sequence, ok = r.part(p, p.Path); !ok {
+			return &r.program.scan.refusal
+		}
 	}
 	return nil
 }

@@ -57,6 +57,12 @@ func (w Calendar) Equal(o Calendar) bool {
 	return w.unit == o.unit && w.zone.String() == o.zone.String()
 }
 
+// Longest is as long as no window of this kind, in ms: a day more than the unit has at most, for what zones do with days.
+func (w Calendar) Longest() int64 {
+	days := [...]int64{CalendarDay: 1, CalendarWeek: 7, CalendarMonth: 31}
+	return (days[w.unit] + 1) * 24 * Hour
+}
+
 // Check is Kind.Check; nothing is wrong with what NewCalendar makes.
 func (w Calendar) Check() error {
 	if w.zone == nil {

@@ -167,6 +167,7 @@ func processorConfig(defined *config.Job) job.Config {
 		PartitionedBy: defined.Input.PartitionedBy,
 		Partitioner:   partitioner(defined.Input.Partitioner),
 		Quorum:        defined.Input.Quorum,
+		Dedup:         job.Dedup{Within: defined.Dedup},
 	}
 	for _, a := range defined.Aggregations {
 		c.Aggregations = append(c.Aggregations, job.Aggregation{Name: a.Name, Window: a.Window, Grace: a.Grace, Functions: a.Functions,

@@ -31,7 +31,7 @@ func (d *decoder) input(root *section, topics *topics) (in Input) {
 	in.Format.Whole = numbers == "int64"
 	s.time(&in)
 	in.Start, _ = get(s, "start", "earliest", start)
-	s.later("rekey", "dedup")
+	s.later("rekey")
 	s.close()
 	if len(d.faults) == before {
 		d.checkInput(s, &in)

@@ -14,6 +14,7 @@ type Job struct {
 	Kafka        Kafka
 	Input        Input
 	Aggregations []Aggregation
+	Dedup        int64  // ms for which readings are remembered; 0 without dedup
 	Late         string // topic; "" when late readings are only counted
 	DeadLetter   string // topic
 	Changelog    Changelog

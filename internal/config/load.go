@@ -90,7 +90,7 @@ func (d *decoder) job(root *section) *Job {
 	j.Changelog = d.changelog(root, topics, j)
 	d.operation(root, j)
 	j.IdleClose = d.idleClose(root)
-	root.later("dedup")
+	d.dedup(root, j)
 	root.close()
 	topics.check()
 	return j

@@ -66,7 +66,7 @@ func (d *decoder) aggregation(s *section, topics *topics) (a Aggregation, named 
 	mode, _ := get(out, "mode", "log", word([]string{"log", "current"}))
 	a.Updates, a.Current = emit == "updates", mode == "current"
 	out.close()
-	s.later("where", "dedup")
+	s.later("where")
 	s.close()
 	return a, named
 }

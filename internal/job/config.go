@@ -22,6 +22,7 @@ type Config struct {
 	Partitioner   Partitioner
 	Aggregations  []Aggregation // none of a Relay
 	Quorum        int           // how many devices must have reached a time before stream time does (R11); 0 and 1: any reading does
+	Dedup         Dedup
 	Part          Part
 }
 
@@ -46,7 +47,7 @@ type Limits struct {
 
 // Check returns all faults of the configuration, joined, or nil.
 func (c *Config) Check() error {
-	faults := []error{c.Format.Check(), c.checkPartitioning()}
+	faults := []error{c.Format.Check(), c.checkPartitioning(), c.checkDedup()}
 	if c.Quorum < 0 || c.Quorum > record.MaxQuorum {
 		faults = append(faults, fmt.Errorf("quorum of %d devices: want 0 to %d", c.Quorum, record.MaxQuorum))
 	}
@@ -67,6 +68,9 @@ func (c *Config) Check() error {
 
 func (a *Aggregation) check() error {
 	var faults []error
+	if a.Name == MemoryName {
+		faults = append(faults, errors.New("the name is that of what dedup remembers"))
+	}
 	if a.Name == "" || len(a.Name) > record.MaxName || !utf8.ValidString(a.Name) {
 		faults = append(faults, fmt.Errorf("name of %d bytes, want 1 to %d bytes of text", len(a.Name), record.MaxName))
 	}
@@ -149,13 +153,16 @@ func (c *Config) Definition(i int) string {
 // Fingerprint is the hash of the i-th aggregation's Definition.
 func (c *Config) Fingerprint(i int) uint64 { return record.Hash([]byte(c.Definition(i))) }
 
-// aggregations are the names and fingerprints of all aggregations.
+// aggregations are the names and fingerprints of all aggregations, the memory of dedup behind them.
 func (c *Config) aggregations() []task.Aggregation {
 	list := make([]task.Aggregation, len(c.Aggregations))
 	for i := range list {
 		_, sessions := c.Aggregations[i].Window.(window.Session)
 		a := &c.Aggregations[i]
 		list[i] = task.Aggregation{Name: a.Name, Fingerprint: c.Fingerprint(i), Ordered: sessions || a.Updates && a.Current, Updates: a.Updates}
+	}
+	if newMemory(c) != nil {
+		list = append(list, task.Aggregation{Name: MemoryName, Fingerprint: record.Hash([]byte(c.memoryDefinition()))})
 	}
 	return list
 }

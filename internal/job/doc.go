@@ -14,6 +14,10 @@
 // the accumulator with the aggregation's functions (see package aggregate). What gives these bytes their meaning is the
 // aggregation's definition, a line of text whose hash is the fingerprint in the commit record (R32).
 //
+// What dedup remembers are entries too, under the name (dedup): the last key field is the reading's time in ms or its
+// sequence, the window start a fixed one before any time, and the value is the byte 1 and how long after that start the
+// reading is forgotten, as an unsigned varint.
+//
 // # Results and dump lines
 //
 //	{"agg":"hourly","key":["a"],"start":1704067200000,"end":1704070800000,"count":2,"sum":3,"min":1,"max":2,"mean":1.5,"final":true}

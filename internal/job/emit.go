@@ -13,6 +13,9 @@ var (
 
 // Close emits the final result of a due entry: the only one for this key and window, ever (I10).
 func (j *Job) Close(v *task.View, slot task.Slot, key []byte, place task.Place) error {
+	if j.layout.tables[place.Aggregation].memory {
+		return nil // a reading that dedup need not remember any more
+	}
 	return j.emit(v, slot, key, place, true)
 }
 

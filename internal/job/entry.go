@@ -33,6 +33,7 @@ type table struct {
 	window    window.Kind
 	session   window.Session // when it has sessions
 	sessions  bool
+	memory    bool        // no aggregation, but what dedup remembers: its entries have a length and no numbers
 	stored    bool        // the windows' ends are in the entries' values: a start does not tell them
 	last      window.Span // the calendar window that was used last
 	functions aggregate.Functions
@@ -62,6 +63,9 @@ func newLayout(c *Config) layout {
 			t.values = append(t.values, appendString(nil, []byte(name)))
 		}
 		l.tables = append(l.tables, t)
+	}
+	if newMemory(c) != nil {
+		l.tables = append(l.tables, table{memory: true, stored: true, prefix: record.EntryPrefix(nil, MemoryName)})
 	}
 	return l
 }
@@ -146,6 +150,9 @@ func (l *layout) decode(value []byte, t *table, into []aggregate.Accumulator) (l
 	if err != nil {
 		return 0, err
 	}
+	if t.memory {
+		into = nil
+	}
 	for i := range into {
 		if rest, err = into[i].DecodeBinary(rest, t.functions); err != nil {
 			return 0, fmt.Errorf("value %q of the entry: %w", l.values[i], err)
@@ -165,6 +172,9 @@ func (t *table) encode(dst []byte, length int64, accumulators []aggregate.Accumu
 	dst = append(dst, entryFormat)
 	if t.stored {
 		dst = binary.AppendUvarint(dst, uint64(length))
+	}
+	if t.memory {
+		return dst
 	}
 	for i := range accumulators {
 		dst = accumulators[i].AppendBinary(dst, t.functions)
@@ -201,6 +211,10 @@ func (l *layout) maxKey(limits Limits) int {
 	longest := record.MaxKeyBytes
 	for i := range l.tables {
 		t := &l.tables[i]
+		if t.memory {
+			longest = min(longest, int(limits.Changelog)-1-binary.MaxVarintLen64)
+			continue
+		}
 		changelog := int(limits.Changelog) - 1 - len(l.values)*t.functions.MaxBytes()
 		if t.stored {
 			changelog -= binary.MaxVarintLen64

@@ -20,8 +20,9 @@ type Job struct {
 	routing   routing
 	misrouted misrouted
 	names     []task.Aggregation
-	maxKey    int  // bytes of a changelog key
-	many      bool // a record may hold another number of readings than one
+	memory    *memory // nil without dedup
+	maxKey    int     // bytes of a changelog key
+	many      bool    // a record may hold another number of readings than one
 
 	record  reading.Record
 	headers headers
@@ -61,7 +62,7 @@ func New(config Config, partition, partitions int32, limits Limits) (*Job, error
 	if err != nil {
 		return nil, err
 	}
-	j := &Job{config: config, limits: limits, layout: newLayout(&config), reader: reader, names: config.aggregations()}
+	j := &Job{config: config, limits: limits, layout: newLayout(&config), reader: reader, names: config.aggregations(), memory: newMemory(&config)}
 	by, determined := config.partitionedBy()
 	j.routing = routing{by: by, determined: determined, partitioner: config.Partitioner, partition: partition, partitions: partitions}
 	j.maxKey = j.layout.maxKey(limits)
@@ -91,7 +92,8 @@ func (j *Job) Aggregations() []task.Aggregation { return j.names }
 
 // Process judges the readings of one record, one after the other, in the order of section 7, which makes I11 true:
 //
-//  1. refusal, filter and guard depend on the record's bytes, its timestamp and the configuration only;
+//  1. refusal, filter and guard depend on the record's bytes, its timestamp and the configuration only; what dedup
+//     knows already is counted, and moves nothing;
 //  2. stream time S := max(S, min(event time, record timestamp)); a record timestamp before time.min counts as none;
 //  3. per aggregation closed_end := max(closed_end, S - grace), and every window that ends there or before is due;
 //  4. the reading goes to each of its windows that is not due; where all are due it is late for the aggregation.
@@ -145,9 +147,15 @@ func (j *Job) judge(v *task.View, in *task.Input, i int) error {
 		j.refuseReading(v, in, i, fault{reason: reason, detail: j.routing.detail(reason, in)})
 		return j.misrouted.note(int64(counters.In), reason, &j.routing, in)
 	}
-	if size := j.setFields(read.Key); size > j.maxKey {
+	if size := j.setFields(read); size > j.maxKey {
 		j.refuseReading(v, in, i, j.tooLarge(size))
 		return nil
+	}
+	if j.memory != nil {
+		if known, err := j.memory.knows(v); known || err != nil {
+			counters.Duplicates++
+			return err
+		}
 	}
 	counters.Accepted++
 	advance := read.Time
@@ -157,25 +165,33 @@ func (j *Job) judge(v *task.View, in *task.Input, i int) error {
 	}
 	j.advance(v, advance, in)
 	j.at = aggregate.At{Time: read.Time, Nanos: read.Nanos, Offset: in.Offset, Index: read.Index}
-	for i := range j.layout.tables {
+	for i := range j.config.Aggregations {
 		if err := j.fold(v, in, i, read); err != nil {
 			return err
 		}
+	}
+	if j.memory != nil {
+		return j.remember(v)
 	}
 	return nil
 }
 
 // setFields keeps the key fields as they stand in a changelog key and returns the size of the longest such key.
-func (j *Job) setFields(key [][]byte) int {
+func (j *Job) setFields(read *reading.Reading) int {
 	j.fields = j.fields[:0]
-	for _, field := range key {
+	for _, field := range read.Key {
 		j.fields = record.AppendField(j.fields, field)
 	}
 	prefix := 0
 	for i := range j.layout.tables {
 		prefix = max(prefix, len(j.layout.tables[i].prefix))
 	}
-	return prefix + len(j.fields) + startBytes
+	size := prefix + len(j.fields) + startBytes
+	if m := j.memory; m != nil {
+		m.name(j.layout.tables[m.index].prefix, j.fields, read)
+		size = max(size, len(m.key))
+	}
+	return size
 }
 
 // fold moves the closed end of one aggregation and puts the reading into its windows that are not due.
@@ -265,6 +281,9 @@ func (j *Job) Ticked(v *task.View) error {
 func (j *Job) ClosedEnd(aggregation int, streamTime int64) int64 {
 	if streamTime == record.NoTime {
 		return record.NoTime
+	}
+	if m := j.memory; m != nil && aggregation == m.index {
+		return streamTime - m.within
 	}
 	a := &j.config.Aggregations[aggregation]
 	return streamTime - a.Grace - j.layout.tables[aggregation].session.Gap

@@ -15,6 +15,7 @@ import (
 	"github.com/tidemark-streams/tidemark/internal/proof/oracle"
 	"github.com/tidemark-streams/tidemark/internal/record"
 	"github.com/tidemark-streams/tidemark/internal/task"
+	"github.com/tidemark-streams/tidemark/reading"
 	"github.com/tidemark-streams/tidemark/window"
 )
 
@@ -75,6 +76,9 @@ func drawConfig(t *rapid.T) Config {
 		c.Format.Values = []string{"value", "other"}
 	}
 	c.Format.Whole = rapid.Bool().Draw(t, "whole numbers")
+	if c.Dedup.Within = rapid.SampledFrom([]int64{0, 0, 1, 7000, 600_000}).Draw(t, "dedup"); c.Dedup.Within > 0 && rapid.Bool().Draw(t, "by sequence") {
+		c.Format.Sequence = &reading.Part{Path: "n"}
+	}
 	c.Partitioner = rapid.SampledFrom([]Partitioner{Murmur2, CRC32, Unchecked}).Draw(t, "partitioner")
 	c.Aggregations = nil
 	for i := range rapid.IntRange(1, 3).Draw(t, "aggregations") {
@@ -134,8 +138,11 @@ func drawRecord(t *rapid.T, c Config, devices int) task.Input {
 	case 4:
 		at = rapid.SampledFrom([]int64{0, 946684800000, 253402300800000, t0 + 86_400_000}).Draw(t, "odd time")
 	}
-	in.Value = fmt.Appendf(nil, `{"device":%s,"site":"s","ts":%d,"value":%s,"other":%s}`,
-		device, at, number.Draw(t, "value"), number.Draw(t, "other"))
+	if c.Dedup.Within > 0 && rapid.Bool().Draw(t, "round time") {
+		at -= at % 10_000
+	}
+	in.Value = fmt.Appendf(nil, `{"device":%s,"site":"s","ts":%d,"value":%s,"other":%s,"n":%d}`,
+		device, at, number.Draw(t, "value"), number.Draw(t, "other"), rapid.IntRange(0, 9).Draw(t, "n"))
 	in.Key = recordKey(c, in.Value)
 	switch rapid.IntRange(0, 19).Draw(t, "odd record") {
 	case 0:
@@ -171,6 +178,10 @@ func oracleConfig(c *Config, partitions int32) *oracle.Config {
 	o := &oracle.Config{Whole: c.Format.Whole, Key: c.Format.Key, PartitionedBy: c.PartitionedBy, Values: c.Format.Values,
 		Time: oracle.TimeField{Name: c.Format.Time, Unit: c.Format.Unit.String()}, MaxAhead: oracle.DefaultMaxAhead, Min: oracle.DefaultMin,
 		Depth: oracle.DefaultDepth, Names: oracle.DefaultNames, Partitioner: c.Partitioner.String(), Partitions: partitions}
+	o.Dedup.Within = c.Dedup.Within
+	if c.Format.Sequence != nil {
+		o.Dedup.Sequence = c.Format.Sequence.Path
+	}
 	for _, a := range c.Aggregations {
 		told := oracle.Aggregation{Name: a.Name, Grace: a.Grace, Functions: aggregate.Names(a.Functions, a.Percents)}
 		switch w := a.Window.(type) {
@@ -200,12 +211,17 @@ func compare(t rapid.TB, r *run, want *oracle.Outcome) {
 		state[r.parseLine(text)] = string(text)
 	}
 	bytesOf := map[string]string{}
+	remembered := map[string]string{}
 	for key, value := range r.base.values {
 		parsed, err := record.ParseEntryKey([]byte(key))
 		if err != nil {
 			t.Fatal(err)
 		}
-		bytesOf[oracle.WindowID(parsed.Aggregation, parsed.Fields, parsed.Start)] = string(value)
+		into := bytesOf
+		if parsed.Aggregation == MemoryName {
+			into = remembered
+		}
+		into[oracle.WindowID(parsed.Aggregation, parsed.Fields, parsed.Start)] = string(value)
 	}
 	wantResults, wantState, wantBytes := map[string]string{}, map[string]string{}, map[string]string{}
 	for _, w := range want.Windows {
@@ -216,6 +232,9 @@ func compare(t rapid.TB, r *run, want *oracle.Outcome) {
 			wantState[id] = expectedLine(r.config, w, true)
 			wantBytes[id] = string(w.EntryValue(len(w.Readings), len(r.config.Format.Values), namesOf(r.config, w)))
 		}
+	}
+	if !maps.Equal(remembered, want.Remembered) {
+		t.Fatalf("remembered\n got %x\nwant %x", remembered, want.Remembered)
 	}
 	if !maps.Equal(results, wantResults) {
 		t.Fatalf("results\n got %v\nwant %v", results, wantResults)
@@ -333,7 +352,7 @@ func compareLetters(t rapid.TB, r *run, want *oracle.Outcome) {
 func compareCounters(t rapid.TB, c *record.Commit, want *oracle.Outcome) {
 	n := c.Counters
 	got := oracle.Counters{In: int64(n.In), Accepted: int64(n.Accepted), DeadLettered: int64(n.DeadLettered), Ahead: int64(n.Ahead),
-		Untimed: int64(n.Untimed)}
+		Untimed: int64(n.Untimed), Duplicates: int64(n.Duplicates)}
 	if got != want.Counters || c.StreamTime != want.StreamTime || c.SetterOffset != want.SetterOffset {
 		t.Fatalf("counters %+v, stream time %d of %d; want %+v, %d of %d",
 			got, c.StreamTime, c.SetterOffset, want.Counters, want.StreamTime, want.SetterOffset)

@@ -139,7 +139,8 @@ func NewDumper(c Config) (*Dumper, error) {
 }
 
 // Append appends the line of one entry, without a newline; exact adds the exact sums as "sum_exact":"M*2^e" and "squares_exact". The error
-// of an entry whose aggregation is not configured wraps ErrNotConfigured; any other means damage. Key and value are
+// of an entry whose aggregation is not configured wraps ErrNotConfigured, that of a reading that dedup remembers
+// ErrRemembered; any other means damage. Key and value are
 // those of a changelog record and are not kept.
 func (d *Dumper) Append(dst, key, value []byte, exact bool) ([]byte, error) {
 	i, ok := d.layout.find(key)
@@ -150,6 +151,12 @@ func (d *Dumper) Append(dst, key, value []byte, exact bool) ([]byte, error) {
 		return dst, ErrNotConfigured
 	}
 	t := &d.layout.tables[i]
+	if t.memory {
+		if _, err := d.layout.decode(value, t, nil); err != nil {
+			return dst, err
+		}
+		return dst, ErrRemembered
+	}
 	span, err := t.span(key, value)
 	if err != nil {
 		return dst, err

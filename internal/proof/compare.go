@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -261,11 +262,19 @@ func sameNumber(want string, got Number, whole bool) bool {
 // live compares the entries that are alive in the changelog with the open windows, byte for byte.
 func (c *comparison) live(windows map[string]*oracle.Window) {
 	const where = "changelog"
-	alive := map[string]bool{}
+	alive, remembered := map[string]bool{}, map[string]string{}
+	for _, o := range c.want.Outcomes {
+		maps.Copy(remembered, o.Remembered)
+	}
 	for _, e := range c.got.Live {
 		id := oracle.WindowID(e.Aggregation, e.Key, e.Start)
 		w := windows[id]
+		value, known := remembered[id]
+		delete(remembered, id)
 		switch {
+		case known && value == string(e.Value):
+		case known:
+			c.window(WrongValue, where, &oracle.Window{Aggregation: e.Aggregation, Key: e.Key, Start: e.Start}, fmt.Sprintf("%x", value), fmt.Sprintf("%x", e.Value))
 		case w == nil:
 			c.window(Unknown, where, &oracle.Window{Aggregation: e.Aggregation, Key: e.Key, Start: e.Start}, "no such window", "an entry")
 		case alive[id]:
@@ -281,6 +290,9 @@ func (c *comparison) live(windows map[string]*oracle.Window) {
 		if !w.Final && !alive[id] {
 			c.window(MissingWindow, where, w, "an entry", "nothing")
 		}
+	}
+	for id := range remembered {
+		c.report(Lost, where, "dedup remembers "+id, "nothing")
 	}
 }
 

@@ -132,8 +132,8 @@ func (c *comparison) counters() {
 	for i, o := range c.want.Outcomes {
 		got := c.got.Counters[i]
 		n := got.Task
-		if n.In != n.Accepted+n.DeadLettered {
-			c.report(Torn, where, fmt.Sprintf("partition %d: in = accepted + dead-lettered", i), fmt.Sprintf("%+v", n))
+		if n.In != n.Accepted+n.DeadLettered+n.Filtered+n.Skipped+n.Duplicates {
+			c.report(Torn, where, fmt.Sprintf("partition %d: in = accepted + dead-lettered + filtered + skipped + duplicates", i), fmt.Sprintf("%+v", n))
 		}
 		if n != o.Counters {
 			c.report(countKind(n.In, o.Counters.In), where, fmt.Sprintf("partition %d: %+v", i, o.Counters), fmt.Sprintf("%+v", n))

@@ -74,6 +74,8 @@ func sweepReading(i int) kafka.Record {
 	switch i {
 	case 9, 17:
 		value = fmt.Sprintf(`{"device":%q,"ts":%d,"value":1e16}`, device, sweepStart+5) // late
+	case 5: // comes again
+		value = fmt.Sprintf(`{"device":%q,"ts":%d,"value":1e17}`, device, sweepStart+2*7_000)
 	case 11:
 		value = `{"device":"d2","ts":` // broken
 	case 14:
@@ -82,12 +84,14 @@ func sweepReading(i int) kafka.Record {
 	return kafka.Record{Key: []byte(device), Value: []byte(value), Timestamp: at}
 }
 
+const sweepDedup = 20_000 // ms
+
 const sweepPercents aggregate.Percents = 1<<0 | 1<<45 // p50 and p95
 
 func sweepJob() job.Config {
 	format := reading.DefaultFormat()
 	format.Key, format.Values, format.Time, format.Unit = []string{"device"}, []string{"value"}, "ts", reading.Milliseconds
-	return job.Config{Input: sweepIn, Format: format, Partitioner: job.Unchecked, Aggregations: []job.Aggregation{
+	return job.Config{Input: sweepIn, Format: format, Partitioner: job.Unchecked, Dedup: job.Dedup{Within: sweepDedup}, Aggregations: []job.Aggregation{
 		{Name: "short", Window: window.Tumbling{Size: 10_000}, Functions: aggregate.Plain},
 		{Name: "long", Window: window.Tumbling{Size: 60_000}, Grace: 20_000, Functions: aggregate.All, Percents: sweepPercents},
 	}}
@@ -96,7 +100,7 @@ func sweepJob() job.Config {
 func sweepOracle() *oracle.Config {
 	c := oracle.Defaults()
 	c.Key, c.Values, c.Time = []string{"device"}, []string{"value"}, oracle.TimeField{Name: "ts", Unit: "ms"}
-	c.Partitioner, c.Partitions = "unchecked", 1
+	c.Partitioner, c.Partitions, c.Dedup.Within = "unchecked", 1, sweepDedup
 	c.Aggregations = []oracle.Aggregation{
 		{Name: "short", Size: 10_000, Functions: aggregate.Plain.Names()},
 		{Name: "long", Size: 60_000, Grace: 20_000, Functions: aggregate.Names(aggregate.All, sweepPercents)},

@@ -118,6 +118,21 @@ func (v *View) Emit(sink Sink, aggregation int, key, value []byte, headers []Hea
 	v.open.emit(sink, aggregation, key, value, headers)
 }
 
+// Find tells where the entry of a key stands, and whether there is one, without touching it.
+func (v *View) Find(key []byte) (place Place, ok bool, err error) {
+	hash := record.Hash(key)
+	if at := v.open.find(hash, key); at >= 0 {
+		d := &v.open.entries[at]
+		return d.place, !d.deleted, nil
+	}
+	value, ok := v.below(hash, key)
+	if !ok {
+		return Place{}, false, nil
+	}
+	place, err = v.place(key, value)
+	return place, err == nil, err
+}
+
 // Touch makes the entry of a key dirty and returns its slot. The first touch since the last commit loads the entry into
 // the slot; fresh tells that the entry did not exist and is born now, at place. One that exists stays where it is. An entry is deleted by Delete only.
 func (v *View) Touch(key []byte, place Place) (slot Slot, fresh bool, err error) {

@@ -27,6 +27,13 @@ type Config struct {
 	Partitioner   string // murmur2, crc32, or unchecked
 	Partitions    int32  // of the input topic
 	Aggregations  []Aggregation
+	Dedup         Dedup
+}
+
+// Dedup says which readings are repetitions of others.
+type Dedup struct {
+	Within   int64  // ms for which a reading is remembered; 0 for no dedup
+	Sequence string // the field that tells readings of a key apart; "" for their time
 }
 
 // Defaults is a Config with the defaults of design section 9; fields, partitions and aggregations are empty.

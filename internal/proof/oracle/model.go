@@ -14,7 +14,8 @@ type Outcome struct {
 	StreamTime   int64     // Never before the first reading
 	SetterOffset int64     // offset of the record that set StreamTime, -1 for none
 	Counters     Counters
-	Aggregations []AggregationCounters // in the order of configuration
+	Aggregations []AggregationCounters // in the order of configuration, what dedup remembers behind them
+	Remembered   map[string]string     // with dedup: the values of its live entries, by WindowID
 }
 
 // Counters are the left side of I9: In = Accepted + DeadLettered + Filtered + Skipped. The oracle knows no filter and
@@ -94,6 +95,10 @@ func (c *Config) Run(partition int32, records []Record) *Outcome {
 	for _, a := range c.Aggregations {
 		m.out.Aggregations = append(m.out.Aggregations, AggregationCounters{Name: a.Name, ClosedEnd: Never})
 	}
+	if c.Dedup.Within > 0 {
+		m.known = map[string]int64{}
+		m.out.Aggregations = append(m.out.Aggregations, AggregationCounters{Name: dedupName, ClosedEnd: Never})
+	}
 	for _, r := range records {
 		m.judge(r)
 	}
@@ -105,6 +110,7 @@ type model struct {
 	partition int32
 	out       *Outcome
 	windows   map[string]*Window
+	known     map[string]int64 // by WindowID: until which closed end; nil without dedup
 }
 
 // judge takes one record: (1) refusal and guard, (2) stream time, (3) closed ends, (4) the windows.
@@ -120,6 +126,12 @@ func (m *model) judge(r Record) {
 		m.out.Dead = append(m.out.Dead, Dead{Offset: r.Offset, Faults: faults, Record: r})
 		return
 	}
+	id, until := m.identify(reading)
+	if m.knows(id, until) {
+		m.out.Counters.Duplicates++
+		return
+	}
+	judged := until > m.dedup().ClosedEnd
 	m.out.Counters.Accepted++
 	advance := reading.Time
 	if timed && r.Timestamp < reading.Time {
@@ -132,6 +144,7 @@ func (m *model) judge(r Record) {
 	for i := range m.config.Aggregations {
 		m.fold(i, r, reading)
 	}
+	m.remember(id, until, judged)
 }
 
 // refuse reads a record and collects everything that is wrong with it.
@@ -206,6 +219,7 @@ func (m *model) finish() *Outcome {
 	for i := range m.out.Aggregations {
 		closed[m.out.Aggregations[i].Name] = &m.out.Aggregations[i]
 	}
+	m.forget()
 	for _, w := range m.windows {
 		if a := closed[w.Aggregation]; w.End <= a.ClosedEnd {
 			w.Final = true

@@ -19,6 +19,8 @@ type Reading struct {
 	Nanos  int64  // the part of the event time below the ms
 	Values []float64
 	Whole  []int64 // in their place with Config.Whole
+
+	Sequence string // of Dedup.Sequence
 }
 
 // Read takes a record's value apart. It judges the bytes alone; the record's own key, partition and timestamp are
@@ -52,6 +54,14 @@ func (c *Config) Read(value []byte) (Reading, []Fault) {
 			break
 		}
 		r.Values = append(r.Values, x)
+	}
+	if c.Dedup.Sequence != "" {
+		sequence, ok := texts(fields, []string{c.Dedup.Sequence})
+		if ok {
+			r.Sequence = sequence[0]
+		} else {
+			faults = append(faults, FaultKey)
+		}
 	}
 	r.Time, r.Nanos, ok = instant(fields[c.Time.Name], c.Time.Unit)
 	if !ok {

@@ -172,16 +172,16 @@ func commitRecord(t *testing.T) []byte {
 	b = append(b, 1)          // leader epoch -1
 	b = append(b, 0xCE, 0x0F) // anchor offset 999
 	b = append(b, "anchor of 16 byt"...)
-	b = append(b, 13, 1, 'k', 6)           // stream time -7, set by key "k" at offset 3
-	b = append(b, 9, 5, 4, 0, 0, 77, 1, 2) // counters
-	b = append(b, 1, 1, 'h')               // one aggregation
+	b = append(b, 13, 1, 'k', 6)              // stream time -7, set by key "k" at offset 3
+	b = append(b, 9, 5, 3, 0, 0, 77, 1, 2, 1) // counters
+	b = append(b, 1, 1, 'h')                  // one aggregation
 	b = append(b, "fingerp."...)
 	b = append(b, 15, 0, 3, 0, 2, 2, 1) // closed end -8, since 0, folded 3, late 2, missed 2, results 1
 	b = append(b, "digest with 16 b"...)
 	b = append(b, 2, 5, 9, 0, 0, 0) // live, records, retention, tz data, mark, note
 	c, err := parseCommit(b)
 	want := Commit{Birth: 0x62697274682d2d2e, Number: 300, Position: 1000, StreamTime: -7, SetterOffset: 3,
-		Counters:     Counters{In: 9, Accepted: 5, DeadLettered: 4, Ahead: 1, Untimed: 2},
+		Counters:     Counters{In: 9, Accepted: 5, DeadLettered: 3, Ahead: 1, Untimed: 2, Duplicates: 1},
 		Aggregations: []AggregationCounters{{Name: "h", ClosedEnd: -8, Folded: 3, Late: 2, Missed: 2, Results: 1}}, Live: 2, Records: 5}
 	if err != nil || fmt.Sprintf("%+v", *c) != fmt.Sprintf("%+v", want) {
 		t.Errorf("commit record\n got %+v, error %v\nwant %+v", c, err, want)
