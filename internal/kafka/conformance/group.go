@@ -284,6 +284,7 @@ var groupTests = map[string]func(*suite){
 		if o := must[map[int32]kafka.GroupOffset](s)(a.Offsets(s.ctx)); fmt.Sprint(o) != fmt.Sprint(want) {
 			s.Errorf("%v, want %v", o, want)
 		}
+		a.Close() // alive, it would take a new seat at once
 		other := s.join(name, topic, func(o *kafka.GroupOptions) { o.Evict = a.Member().ID })
 		s.lists(other, 3, soon)
 		want[1] = kafka.GroupOffset{Next: 50, Metadata: "lower is allowed"}
