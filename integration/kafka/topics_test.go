@@ -364,3 +364,36 @@ func (c *crew) deleteBefore(topic string, before int64) {
 	c.cut(topic, 0, before)
 	c.configure(topic, "cleanup.policy", "compact")
 }
+
+// S17: the group's offset is lost, or moved by hand, back and forth. The position that counts is in the commit record, so
+// nothing is read twice or left out, and the next commit sets the offset right.
+func TestS17GroupOffsetsLostAndEdited(t *testing.T) {
+	c := newCrew(t, 4*time.Minute, 2, nil)
+	job := c.jobs[0]
+	in := job.Topics()[0]
+	c.produce(1, 1000)
+	c.says(0, "run", "--until-idle")
+	for _, move := range []int64{0, -400, 400} {
+		if move == 0 {
+			deleted, err := c.admin.DeleteOffsets(c.ctx, job.Group(), kadm.TopicsSet{in: {0: {}, 1: {}}})
+			c.must(err)
+			c.must(deleted.Error())
+			if n := c.inputs(); n != 0 {
+				t.Fatalf("%d offsets are left", n)
+			}
+		} else {
+			var edited kadm.Offsets
+			for p := range c.partitions {
+				_, end := c.ends(p)
+				edited.AddOffset(in, p, max(0, end+move), -1)
+			}
+			c.must(c.admin.CommitAllOffsets(c.ctx, job.Group(), edited))
+		}
+		c.produceLater(500)
+		c.must(job.RunUntilIdle(c.ctx, "edited"))
+		if lag, err := job.Lag(c.ctx, c.reader); err != nil || lag != 0 {
+			t.Errorf("moved by %d: lag %d after the run, error %v", move, lag, err)
+		}
+	}
+	c.prove(job)
+}

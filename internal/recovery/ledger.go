@@ -10,25 +10,24 @@ import (
 // accounted for: a delivered record, or the one marker that follows a commit or fence record. Producer ids and epochs
 // are never compared (V3).
 type ledger struct {
-	c        *changelog
-	birth    record.BirthID // of the last commit in the log
-	last     record.Commit  // the last commit record passed; valid with known
-	scratch  record.Commit
-	known    bool
-	lastAt   int64 // offset of last, -1 when it was not passed here
-	fence    record.FenceID
-	expect   int64        // the next offset if nothing is missing
-	whole    bool         // nothing is missing since the last commit record
-	owned    bool         // nothing is missing since fence was set
-	updates  record.Count // since the last commit record
-	boundary int64        // offset after the last commit or fence record passed
-	damaged  error        // a record before the life that counts cannot be read; it is history if that life began by a reset
+	c       *changelog
+	birth   record.BirthID // of the last commit in the log
+	last    record.Commit  // the last commit record passed; valid with known
+	scratch record.Commit
+	known   bool
+	lastAt  int64 // offset of last, -1 when it was not passed here
+	fence   record.FenceID
+	expect  int64        // the next offset if nothing is missing
+	whole   bool         // nothing is missing since the last commit record
+	owned   bool         // nothing is missing since fence was set
+	updates record.Count // since the last commit record
+	damaged error        // a record before the life that counts cannot be read; it is history if that life began by a reset
 }
 
 // newLedger begins at position. commit is the one in force there, nil at the log start; birth is that of the last commit
 // in the log, which is the life that counts.
 func newLedger(c *changelog, position int64, commit *record.Commit, birth record.BirthID) *ledger {
-	l := &ledger{c: c, birth: birth, lastAt: -1, expect: position, whole: commit != nil || position == 0, boundary: position}
+	l := &ledger{c: c, birth: birth, lastAt: -1, expect: position, whole: commit != nil || position == 0}
 	if commit != nil {
 		// The record before a position is a commit or fence record, and its marker comes next. Which of the two is not
 		// known, so neither is the fence in force.
@@ -55,7 +54,6 @@ func (l *ledger) passFence(r *kafka.Record) error {
 	}
 	l.fence, l.owned = f.ID, true
 	l.expect++ // its marker
-	l.boundary = r.Offset + 1
 	return nil
 }
 
@@ -79,7 +77,6 @@ func (l *ledger) passCommit(r *kafka.Record) error {
 	l.known, l.lastAt = true, r.Offset
 	l.fence, l.whole, l.owned, l.updates = l.last.Fence, true, true, 0
 	l.expect++ // its marker
-	l.boundary = r.Offset + 1
 	return nil
 }
 

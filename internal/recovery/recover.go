@@ -49,8 +49,6 @@ type Recovery struct {
 	Now      func() time.Duration // a monotonic clock
 	At       func(Step) error     // called before each step; an error ends the recovery there; may be nil
 	Progress func(Progress)       // may be nil
-	// Partial is given what an interrupted replay leaves, before it is thrown away; may be nil.
-	Partial func(Partial)
 
 	report Report
 }
@@ -65,14 +63,6 @@ type Live struct {
 	// Changed is told of every entry before the replay changes it, nil standing for no entry, so that the task's index
 	// follows; may be nil.
 	Changed func(hash uint64, key, old, value []byte) error
-}
-
-// Partial is a replay that was interrupted: an image that begins at Position and contains later values, up to Reached.
-type Partial struct {
-	Store             *store.Memory
-	Position, Reached record.ChangelogPosition
-	TimeMS            int64          // broker time at Position
-	Commit            *record.Commit // in force at Position; nil when none was passed yet
 }
 
 // Recovered is a task ready to go on: fenced, proved, with a writer open for its first commit.

@@ -135,24 +135,11 @@ func (s *sequence) replay(ctx context.Context) error {
 	})
 	s.report.Records += p.records
 	s.report.Bytes += p.bytes
-	switch {
-	case err == nil:
+	if err == nil {
 		err = s.sameEnd(p)
-	case ctx.Err() != nil && (s.source == nil || !s.source.live) && s.Partial != nil:
-		s.Partial(s.partial(p))
 	}
 	s.position = record.ChangelogPosition(s.end.fenceAt + 1)
 	return err
-}
-
-// partial describes what an interrupted replay has built. It begins at the last boundary passed, and was as young as the
-// fence record when this replay began.
-func (s *sequence) partial(p *replayer) Partial {
-	part := Partial{Store: s.store, Position: record.ChangelogPosition(p.boundary), Reached: record.ChangelogPosition(p.reached), TimeMS: s.end.fenceMS}
-	if p.known {
-		part.Commit = p.last.Clone()
-	}
-	return part
 }
 
 // sameEnd checks that the replay ended at the very commit record that the tail read had found.

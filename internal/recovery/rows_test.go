@@ -270,7 +270,7 @@ func (w *world) openTransaction() {
 	})
 }
 
-// cancelled is row 9: what an interrupted replay leaves says how far it truly is.
+// cancelled is row 9: an interrupted replay leaves nothing behind, and the next one begins anew.
 func cancelled(w *world, lived func(*world) (*Recovered, string)) {
 	r, path := lived(w)
 	w.crash(r)
@@ -289,14 +289,9 @@ func cancelled(w *world, lived func(*world) (*Recovered, string)) {
 		}
 		return kafkatest.Verdict{}
 	})
-	var left []Partial
-	rec.Partial = func(p Partial) { left = append(left, p) }
 	_, err := rec.Run(ctx)
 	if !errors.Is(err, context.Canceled) {
 		w.t.Fatalf("error %v, want context canceled", err)
-	}
-	if len(left) != 1 || left[0].Position != 0 || left[0].Reached != 0 || left[0].Commit != nil {
-		w.t.Fatalf("partial replays %+v, want one at 0 without a commit record", left)
 	}
 	w.Inject(nil)
 	w.crash(w.start())

@@ -1,0 +1,108 @@
+package tidemark_test
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// stateCases are the numbers of the state cases. They are not contiguous.
+var stateCases = []int{1, 2, 3, 4, 7, 8, 9, 10, 12, 14, 15, 17, 19, 20, 21, 23, 24, 26, 27, 28, 30, 31, 32, 33, 34, 35, 37, 38, 39,
+	40, 41, 42, 44, 47, 48, 49, 50, 52, 53, 54, 57, 58, 59, 61, 62, 63, 64, 67, 69, 71, 73, 74, 75, 77, 78, 80, 82, 84}
+
+// TestCasesAreHeld holds the tables of cases, one page for each family, to the tests that exist.
+func TestCasesAreHeld(t *testing.T) {
+	tests, err := testNames(os.DirFS("."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages, err := fs.Glob(os.DirFS("docs/internals"), "cases-*.md")
+	if err != nil || len(pages) == 0 {
+		t.Fatalf("pages %q, %v", pages, err)
+	}
+	told := map[string]bool{}
+	for _, page := range pages {
+		text, err := os.ReadFile(path.Join("docs/internals", page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		cases, faults := checkCases(string(text), tests)
+		for _, fault := range faults {
+			t.Errorf("%s: %s", page, fault)
+		}
+		for _, c := range cases {
+			told[c] = true
+		}
+	}
+	for _, n := range stateCases {
+		if name := fmt.Sprintf("S%02d", n); !told[name] {
+			t.Errorf("%s is in no table", name)
+		}
+	}
+}
+
+// TestCasesAreHeldNoticesEachFault shows that every rule can fail.
+func TestCasesAreHeldNoticesEachFault(t *testing.T) {
+	tests := map[string]bool{"TestA": true, "TestB": true}
+	for row, want := range map[string]string{
+		"| S01 | `TestA`, `TestB` | |":                 "",
+		"| S01 | | not applicable: there is no such |": "",
+		"| S01 | `TestA` | open: the rest |":           "",
+		"| S01 | `TestC` | |":                          "S01: there is no TestC",
+		"| S01 | | |":                                  "S01: no test, and no reason",
+		"| S01 | | open: everything |":                 "S01: no test, and no reason",
+		"| S01 | `TestA` | |\n| S01 | `TestB` | |":     "S01: told twice",
+	} {
+		if _, faults := checkCases(row, tests); strings.Join(faults, "\n") != want {
+			t.Errorf("%s: faults %q, want %q", row, faults, want)
+		}
+	}
+}
+
+var (
+	caseRow  = regexp.MustCompile(`(?m)^\| ([A-Z][0-9]{2}) \|(.*)\|(.*)\|$`)
+	testName = regexp.MustCompile(`Test[A-Za-z0-9_]+`)
+	testFunc = regexp.MustCompile(`(?m)^func (Test[A-Za-z0-9_]+)\(`)
+)
+
+// checkCases returns the cases of a page, and what is wrong with it.
+func checkCases(page string, tests map[string]bool) (cases, faults []string) {
+	for _, row := range caseRow.FindAllStringSubmatch(page, -1) {
+		name, why := row[1], strings.TrimSpace(row[3])
+		if slices.Contains(cases, name) {
+			faults = append(faults, name+": told twice")
+		}
+		cases = append(cases, name)
+		held := testName.FindAllString(row[2], -1)
+		if len(held) == 0 && !strings.HasPrefix(why, "not applicable") {
+			faults = append(faults, name+": no test, and no reason")
+		}
+		for _, test := range held {
+			if !tests[test] {
+				faults = append(faults, name+": there is no "+test)
+			}
+		}
+	}
+	return cases, faults
+}
+
+// testNames are the tests of this repository.
+func testNames(tree fs.FS) (map[string]bool, error) {
+	names := map[string]bool{}
+	err := fs.WalkDir(tree, ".", func(file string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(file, "_test.go") {
+			return err
+		}
+		text, err := fs.ReadFile(tree, file)
+		for _, f := range testFunc.FindAllSubmatch(text, -1) {
+			names[string(f[1])] = true
+		}
+		return err
+	})
+	return names, err
+}
