@@ -1,6 +1,8 @@
 # tidemark: make build && bin/tidemark demo
 #
 #   build     bin/tidemark, one static binary
+#   faulty    bin/tidemark-faulty, which makes a mistake that tidemark-faulty verify --defect NAME must find
+#   faulty-test  every seeded mistake, and who catches it after how many kills: about ten minutes
 #   test      what CI runs: build, vet, every test that is not long, some of them on Apache Kafka, which they start by
 #             themselves: needs Go, Java 17 and Maven (.ci/run installs the last two)
 #   check     golangci-lint at the version that tools/go.mod pins; the first run compiles it
@@ -28,16 +30,24 @@ BROWSER ?= chromium
 # of kills and zombies.
 KAFKA_QUICK := ^(TestConformance|TestRestartDoesNotWaitForTheSession|TestTwoInstancesKilledAndPaused)$$
 
-.PHONY: build test check page bench bench-kafka realdata kafka kills kills-kafka soak sweep clean
+.PHONY: build faulty faulty-test test check page bench bench-kafka realdata kafka kills kills-kafka soak sweep clean
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/tidemark ./cmd/tidemark
 
-test: build
+# The same program with seeded mistakes, to be caught: verify --list-defects. Never for data.
+faulty:
+	CGO_ENABLED=0 $(GO) build -tags faulty -trimpath -ldflags '-s -w -X main.version=$(VERSION)-faulty' -o bin/tidemark-faulty ./cmd/tidemark
+
+faulty-test: faulty build
+	TIDEMARK_BIN=$(CURDIR)/bin/tidemark TIDEMARK_FAULTY=all TIDEMARK_FAULTY_BIN=$(CURDIR)/bin/tidemark-faulty \
+		$(GO) test -v -count 1 -timeout 120m -run Defect ./integration
+
+test: build faulty
 	$(GO) vet ./...
 	@$(if $(RACE),:,echo 'no C compiler: testing without the race detector')
 	$(GO) test $(RACE) -timeout 15m $$($(GO) list ./... | grep -v /integration)
-	TIDEMARK_BIN=$(CURDIR)/bin/tidemark $(GO) test -v -timeout 15m ./integration
+	TIDEMARK_BIN=$(CURDIR)/bin/tidemark TIDEMARK_FAULTY_BIN=$(CURDIR)/bin/tidemark-faulty $(GO) test -v -timeout 15m ./integration
 	$(GO) test ./integration/kafkarun
 	TIDEMARK_BIN=$(CURDIR)/bin/tidemark TIDEMARK_KILLS=3 $(GO) test -v -timeout 10m -run '$(KAFKA_QUICK)' ./integration/kafka
 

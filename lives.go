@@ -8,6 +8,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/tidemark-streams/tidemark/internal/defect"
 	"github.com/tidemark-streams/tidemark/internal/kafka"
 	"github.com/tidemark-streams/tidemark/internal/record"
 	"github.com/tidemark-streams/tidemark/internal/recovery"
@@ -232,6 +233,20 @@ func (r *runner) at(ctx context.Context, step string) error {
 // open makes the task out of what was recovered, or takes the held one up again, and starts reading and sending.
 func (l *life) open(proc Processor) (err error) {
 	r, rec := l.r, l.recovered
+	if defect.GroupOffset {
+		if o, ok, err := r.groupOffset(context.Background()); ok && err == nil {
+			rec.Commit.Position = o.Next
+		}
+	}
+	if defect.OffByOne {
+		rec.Commit.Position++
+	}
+	if defect.CheckpointWithoutCommit && rec.Report.Checkpoint != "" && rec.Report.Records == 0 {
+		rec.Commit.Position = 0
+	}
+	if defect.StreamTimeLost {
+		rec.Commit.StreamTime = record.NoTime
+	}
 	if r.held != nil && r.held.store == rec.Store {
 		err = r.held.task.Resume(rec.Commit)
 	} else {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tidemark-streams/tidemark/internal/defect"
 	"github.com/tidemark-streams/tidemark/internal/kafka"
 	"github.com/tidemark-streams/tidemark/internal/record"
 	"github.com/tidemark-streams/tidemark/internal/recovery"
@@ -357,6 +358,20 @@ func (l *life) begin() error {
 	}
 	l.batch = batch
 	l.sender.batches <- batch
+	if defect.StateFirst {
+		return l.merge()
+	}
+	return nil
+}
+
+// merge makes the commit in flight part of the base.
+func (l *life) merge() error {
+	for _, effect := range []task.Effect{task.EffectSend, task.EffectEnd} {
+		if err := l.task.Did(effect); err != nil {
+			return l.corrupt("merge commit", err)
+		}
+	}
+	l.r.held.committed = l.task.Committed()
 	return nil
 }
 
@@ -366,12 +381,12 @@ func (l *life) committed(s sent) error {
 		return s.err
 	}
 	inputs, closed, before := l.batch.Inputs, l.batch.Closed, l.task.Committed()
-	for _, effect := range []task.Effect{task.EffectSend, task.EffectEnd} {
-		if err := l.task.Did(effect); err != nil {
-			return l.corrupt("merge commit", err)
+	if !defect.StateFirst {
+		if err := l.merge(); err != nil {
+			return err
 		}
 	}
-	l.r.held.committed, l.r.held.position, l.r.held.timeMS = l.task.Committed(), s.position, l.brokerTime(l.begun)
+	l.r.held.position, l.r.held.timeMS = s.position, l.brokerTime(l.begun)
 	l.r.backoff = firstBackoff
 	l.r.board.trouble.Store(nil)
 	l.r.app.totals.committed(before, l.task.Committed(), inputs, s.took)

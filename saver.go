@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/tidemark-streams/tidemark/internal/defect"
 	"github.com/tidemark-streams/tidemark/internal/kafka"
 	"github.com/tidemark-streams/tidemark/internal/record"
 	"github.com/tidemark-streams/tidemark/internal/store"
+	"github.com/tidemark-streams/tidemark/internal/task"
 )
 
 // saver writes a task's checkpoints while the task works (section 6). The task's goroutine copies one slice of the base
@@ -85,6 +87,16 @@ func (s *saver) start() {
 	header := store.Header{Fence: s.l.recovered.Fence, Commit: *held.committed, Begin: held.position, BrokerTime: held.timeMS}
 	s.attempt = a
 	at := s.l.r
+	if defect.CheckpointEarly && s.l.task.InFlight() {
+		header.Commit.Number++
+	}
+	if defect.ScanUncommitted && s.l.task.InFlight() {
+		for _, m := range s.l.batch.Messages {
+			if kind, _ := record.KindOf(m.Key); m.Sink == task.SinkChangelog && kind == record.KindEntry && m.Value != nil {
+				held.store.Set(record.Hash(m.Key), m.Key, m.Value)
+			}
+		}
+	}
 	go func() {
 		var o outcome
 		defer func() {

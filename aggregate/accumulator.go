@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+
+	"github.com/tidemark-streams/tidemark/internal/defect"
 )
 
 // Accumulator folds the numbers of one window. The zero value has folded none and keeps what the functions of Plain
@@ -29,7 +31,13 @@ func (a *Accumulator) Reset(f Functions) {
 // for the functions of Plain. It does not allocate unless the exact sum needs more than 128 bits, or that of the squares
 // more than 255.
 func (a *Accumulator) Add(v float64, at *At) {
-	a.sum.Add(v)
+	if defect.FloatSums && a.count > 0 {
+		total, _ := a.sum.Float64()
+		a.sum.Reset()
+		a.sum.Add(total + v)
+	} else {
+		a.sum.Add(v)
+	}
 	if a.keeps != 0 {
 		a.addMore(v, at)
 	}

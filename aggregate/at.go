@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+
+	"github.com/tidemark-streams/tidemark/internal/defect"
 )
 
 // At says where a reading stands among all readings of its input partition: first by event time, then by where it was
@@ -18,6 +20,9 @@ type At struct {
 
 // Compare is negative when a stands before b, positive when it stands behind, and 0 when they are the same.
 func (a *At) Compare(b *At) int {
+	if defect.LastByArrival {
+		return cmp.Or(cmp.Compare(a.Offset, b.Offset), cmp.Compare(a.Index, b.Index))
+	}
 	if a.Time != b.Time {
 		return cmp.Compare(a.Time, b.Time)
 	}

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -28,7 +27,7 @@ func verify(t *testing.T, args ...string) (v verdict, code int, said string) {
 	t.Helper()
 	temp := t.TempDir()
 	cmd := exec.Command(binary(t), append([]string{"verify", "--json"}, args...)...)
-	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "TIDEMARK_") }), "TMPDIR="+temp)
+	cmd.Env = append(plain(), "TMPDIR="+temp)
 	var out, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &stderr
 	err := cmd.Run()

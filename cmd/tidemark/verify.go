@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -35,6 +36,7 @@ type verifyOptions struct {
 	report     string
 	json       bool
 	listPoints bool
+	variables  []string // for the processes that are tried
 }
 
 func (e *env) verifyCommand() *cobra.Command {
@@ -64,7 +66,7 @@ Exit code 0 says that nothing was found, 1 that something was, or that the trial
 	}
 	configFlag(cmd, &o.config)
 	f := cmd.Flags()
-	f.IntVar(&o.kills, "kills", 12, "kills that count: those that hit a process in the middle of something")
+	f.IntVar(&o.kills, "kills", 40, "kills that count: those that hit a process in the middle of something")
 	f.Uint64Var(&o.seed, "seed", 0, "of what is done and when; 0: a new one")
 	f.StringSliceVar(&o.points, "points", nil, "kill at these points only, not at random times")
 	f.DurationVar(&o.duration, "duration", 0, "no new kills after this time")
@@ -72,6 +74,7 @@ Exit code 0 says that nothing was found, 1 that something was, or that the trial
 	f.StringVar(&o.report, "report", "", "write a report to this file")
 	f.BoolVar(&o.json, "json", false, "print JSON objects, one a line; the last one is the summary")
 	f.BoolVar(&o.listPoints, "list-points", false, "print the names of all points, one a line, and end")
+	e.faultyFlags(cmd, &o)
 	return cmd
 }
 
@@ -143,7 +146,7 @@ func (e *env) newTrial(ctx context.Context, o *verifyOptions, defined *config.Jo
 	if defined.Kafka.Embedded {
 		brokers = []string{v.where}
 	}
-	v.options.Job = proof.Job{Binary: binary, Oracle: *model, NoLate: defined.Late == "", Variables: config.OwnVariables(os.Environ()),
+	v.options.Job = proof.Job{Binary: binary, Oracle: *model, NoLate: defined.Late == "", Variables: slices.Concat(config.OwnVariables(os.Environ()), o.variables),
 		Render: func(j *proof.Job) ([]byte, error) {
 			return config.Rename(path, config.Names{Job: j.Name, Input: j.Input(), Late: j.Late(), DeadLetter: j.Dead(), Changelog: j.Changelog(),
 				Result: j.Results, StateDir: j.StateDir(), Brokers: brokers, Commit: min(verifyCommit, defined.Commit.Interval),

@@ -9,7 +9,7 @@ var points = slices.Concat(steps, filePoints, groupPoints, wirePoints)
 
 // steps are the points between the steps of a task; the root package names them to Options.At.
 var steps = []string{
-	"commit.send", pointHalf, "commit.end", "commit.ended",
+	"commit.send", pointHalf, pointRecord, "commit.end", pointRefused, "commit.ended",
 	"checkpoint.slice", "checkpoint.publish",
 	"recover.identify", "recover.ask", "recover.fence", "recover.fence-send", "recover.fence-commit", "recover.tail",
 	"recover.start", "recover.birth-send", "recover.birth-commit",
@@ -18,8 +18,13 @@ var steps = []string{
 	"repair.send", "repair.commit", "repair.committed",
 }
 
-// pointHalf is reached when the first half of a commit's records is acknowledged and nothing of the second half is sent.
-const pointHalf = "commit.half"
+// The points inside of a commit's calls. The two failures are different ones: half of a commit that fails names no record,
+// and a commit record that fails does.
+const (
+	pointHalf    = "commit.half"    // the first half of a commit's records is acknowledged
+	pointRecord  = "commit.record"  // all of them but the commit record
+	pointRefused = "commit.refused" // EndTxn is about to be sent; when that fails the writer is gone
+)
 
 // filePoints are before and after the operations on checkpoint files.
 var filePoints = []string{

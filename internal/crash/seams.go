@@ -121,23 +121,46 @@ type writer struct {
 	offsets []int64
 }
 
-// Send sends a commit in two halves, if something is to happen between them.
+// Send sends a commit in pieces, if something is to happen between them.
 func (w *writer) Send(ctx context.Context, messages []kafka.Message) ([]int64, error) {
-	if len(messages) < 2 || !w.plan.has(pointHalf) {
+	n := len(messages)
+	w.offsets = w.offsets[:0]
+	for _, cut := range []struct {
+		point string
+		at    int
+	}{{pointHalf, n / 2}, {pointRecord, n - 1}} {
+		if sent := len(w.offsets); n < 2 || cut.at <= sent || !w.plan.has(cut.point) {
+			continue
+		} else if err := w.send(ctx, messages[sent:cut.at]); err != nil {
+			return nil, err
+		}
+		next := &messages[cut.at]
+		if err := w.plan.At(next.Partition, cut.point); err != nil && cut.point == pointRecord {
+			return nil, &kafka.Error{Class: kafka.ClassTransient, Op: "send", Topic: next.Topic, Partition: next.Partition, Offset: -1, Err: err}
+		} else if err != nil {
+			return nil, err
+		}
+	}
+	if len(w.offsets) == 0 {
 		return w.Writer.Send(ctx, messages)
 	}
-	half := len(messages) / 2
-	first, err := w.Writer.Send(ctx, messages[:half])
-	if err != nil {
-		return nil, err
-	}
-	w.offsets = append(w.offsets[:0], first...)
-	if err := w.plan.At(messages[0].Partition, pointHalf); err != nil {
-		return nil, err
-	}
-	second, err := w.Writer.Send(ctx, messages[half:])
-	w.offsets = append(w.offsets, second...)
+	err := w.send(ctx, messages[len(w.offsets):])
 	return w.offsets, err
+}
+
+func (w *writer) send(ctx context.Context, messages []kafka.Message) error {
+	offsets, err := w.Writer.Send(ctx, messages)
+	w.offsets = append(w.offsets, offsets...)
+	return err
+}
+
+// Commit has a point that, when it fails, takes the writer along, as any failed commit does.
+func (w *writer) Commit(ctx context.Context) error {
+	if err := w.plan.At(NoPartition, pointRefused); err != nil {
+		w.Close()
+		return err
+	}
+	return w.Writer.Commit(ctx)
 }
 
 // Group has the points of the group.

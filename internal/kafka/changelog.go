@@ -3,6 +3,8 @@ package kafka
 import (
 	"fmt"
 	"strconv"
+
+	"github.com/tidemark-streams/tidemark/internal/defect"
 )
 
 // ChangelogConfigs are the settings that a changelog is made with (section 4, R29): what state could be lost by, or what
@@ -31,7 +33,7 @@ func ChangelogFaults(changelog, input TopicInfo) (faults []string) {
 	}
 	for _, key := range RequiredConfigs {
 		have, want := changelog.Configs[key], ChangelogConfigs[key]
-		if have != "" && have != want {
+		if have != "" && have != want && !defect.NonCompacted {
 			faults = append(faults, fmt.Sprintf("changelog %s has %s=%s, which can lose state; wanted %s. "+
 				"Repair: kafka-configs.sh --bootstrap-server HOST:PORT --alter --entity-type topics --entity-name %s --add-config %s=%s",
 				changelog.Name, key, have, want, changelog.Name, key, want))

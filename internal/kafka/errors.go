@@ -107,3 +107,9 @@ func Recovered(cause any, op, topic string, partition int32) error {
 
 // Error tells the cause; the stack is for the log.
 func (p *Panic) Error() string { return fmt.Sprintf("panic: %v", p.Cause) }
+
+// NamesRecord tells whether an error is about one partition's records: the answer to a produce request is one for each.
+func NamesRecord(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Topic != ""
+}

@@ -2,6 +2,7 @@ package proof
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -23,6 +24,7 @@ type Job struct {
 	Brokers    []string // none for an embedded broker in the state directory
 	Connect    []string // more keys of the kafka section, each KEY: VALUE
 	Leave      bool     // a planned stop gives up the seat in the group (shutdown: leave)
+	Log        string   // the changelog topic; "" for one named after the job
 	NoLate     bool     // late readings have no topic
 	Variables  []string // NAME=value, added to the environment of every process
 	// Render makes the text of the configuration file, where it is not made of the fields above; may be nil.
@@ -58,7 +60,7 @@ func (j *Job) Late() string {
 func (j *Job) Dead() string { return j.Name + "-dead" }
 
 // Changelog is the changelog topic.
-func (j *Job) Changelog() string { return j.Name + "-changelog" }
+func (j *Job) Changelog() string { return cmp.Or(j.Log, j.Name+"-changelog") }
 
 // Group is the consumer group.
 func (j *Job) Group() string { return j.Name }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tidemark-streams/tidemark/internal/defect"
 	"github.com/tidemark-streams/tidemark/internal/kafka"
 	"github.com/tidemark-streams/tidemark/internal/record"
 )
@@ -174,6 +175,8 @@ func (s *sequence) judge(ctx context.Context, t *tail, start int64, settled bool
 		return s.judgeOwner(ctx, t)
 	case t.commit != nil:
 		return s.judgeBorn(ctx, t, settled)
+	case defect.NoCommitIsNew:
+		return nil
 	case t.updateAt >= 0:
 		return s.fail(kafka.ClassLost, "identify", t.updateAt, "restore the topic, or tidemark reset",
 			"there is an update but no commit record: the changelog is not whole")

@@ -3,6 +3,7 @@ package recovery
 import (
 	"context"
 
+	"github.com/tidemark-streams/tidemark/internal/defect"
 	"github.com/tidemark-streams/tidemark/internal/kafka"
 	"github.com/tidemark-streams/tidemark/internal/record"
 )
@@ -18,7 +19,7 @@ func (s *sequence) prove(context.Context) error {
 		digest, live = s.store.Prove()
 	}
 	c := s.end.last
-	if digest == c.Digest && live == c.Live {
+	if digest == c.Digest && live == c.Live || defect.DigestUnchecked {
 		return nil
 	}
 	return s.fail(kafka.ClassCorrupt, "prove", s.end.lastAt, "if the changelog is to be trusted as it is, tidemark reseal writes the recomputed values down",

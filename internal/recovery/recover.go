@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/tidemark-streams/tidemark/internal/defect"
 	"github.com/tidemark-streams/tidemark/internal/kafka"
 	"github.com/tidemark-streams/tidemark/internal/record"
 	"github.com/tidemark-streams/tidemark/internal/store"
@@ -273,7 +274,11 @@ func TransactionalID(changelog string, partition int32) string {
 }
 
 func (s *sequence) fence(ctx context.Context) (err error) {
-	if s.writer, err = s.Cluster.Writer(TransactionalID(s.topic, s.partition)); err != nil {
+	id := TransactionalID(s.topic, s.partition)
+	if defect.NoFencing {
+		id = fmt.Sprintf("%s-%d", id, s.PID)
+	}
+	if s.writer, err = s.Cluster.Writer(id); err != nil {
 		return err
 	}
 	for s.Now()-s.asked > askedLimit {
@@ -330,6 +335,9 @@ func (s *sequence) readEnd(ctx context.Context) error {
 		t.updateAt = max(t.updateAt, s.seen.updateAt)
 	}
 	s.end.start, s.end.fenceMS = o.Start, t.fenceMS
+	if defect.EndBeforeFence && s.seen.commit != nil {
+		t.commit, t.commitAt = s.seen.commit, s.seen.commitAt
+	}
 	s.end.last, s.end.lastAt = t.commit, t.commitAt
 	if t.commit == nil {
 		if err := s.findTraces(ctx); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/tidemark-streams/tidemark/internal/defect"
 	"github.com/tidemark-streams/tidemark/internal/kafka"
 	"github.com/tidemark-streams/tidemark/internal/record"
 	"github.com/tidemark-streams/tidemark/internal/store"
@@ -108,7 +109,11 @@ func (p *replayer) run(ctx context.Context, each func(kafka.Offsets)) error {
 	if p.done = p.reached > p.end; p.done {
 		return nil
 	}
-	ahead := kafka.NewReadAhead(p.c.log, p.reached, replayBytes, fetchWait)
+	size := replayBytes
+	if defect.EmptyPollIsEnd {
+		size = 1 // a batch a poll
+	}
+	ahead := kafka.NewReadAhead(p.c.log, p.reached, size, fetchWait)
 	defer ahead.Stop()
 	for !p.done {
 		select {
@@ -142,6 +147,10 @@ func (p *replayer) explain(ctx context.Context, err error) error {
 // take applies one fetch.
 func (p *replayer) take(f kafka.Fetched) error {
 	p.bytes += record.Bytes(f.Bytes)
+	if defect.EmptyPollIsEnd && len(f.Records) == 0 {
+		p.done = true
+		return nil
+	}
 	for records := f.Records; len(records) > 0; {
 		chunk := records[:min(len(records), touchAhead)]
 		records = records[len(chunk):]
@@ -205,7 +214,9 @@ func (p *replayer) update(r *kafka.Record, hash uint64) error {
 			len(r.Key), len(r.Value), record.MaxKeyBytes, store.MaxValueBytes)
 	}
 	var err error
-	if r.Value == nil {
+	if r.Value == nil && defect.TombstonesSkipped {
+		return nil
+	} else if r.Value == nil {
 		err = p.to.remove(hash, r.Key)
 	} else {
 		err = p.to.put(hash, r.Key, r.Value)

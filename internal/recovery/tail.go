@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/tidemark-streams/tidemark/internal/defect"
 	"github.com/tidemark-streams/tidemark/internal/kafka"
 	"github.com/tidemark-streams/tidemark/internal/record"
 )
@@ -112,7 +113,11 @@ func (c *changelog) inOrder(r *kafka.Record, position, stable int64) error {
 // with its commit record, so for that one this is one fetch as a rule.
 func (c *changelog) readTail(ctx context.Context, lowest, end int64, found func(*tail) bool) (tail, error) {
 	t := tail{commitAt: -1, fenceAt: -1, updateAt: -1}
-	for high, width := end, int64(firstWindow); high > lowest && !found(&t); width *= windowGrowth {
+	width := int64(firstWindow)
+	if defect.NoCommitIsNew {
+		width, lowest = 4, max(lowest, end-4)
+	}
+	for high := end; high > lowest && !found(&t); width *= windowGrowth {
 		low := max(lowest, high-width)
 		if err := c.readWindow(ctx, low, high, &t); err != nil {
 			return t, err

@@ -2,7 +2,9 @@ package task
 
 import (
 	"fmt"
+	"slices"
 
+	"github.com/tidemark-streams/tidemark/internal/defect"
 	"github.com/tidemark-streams/tidemark/internal/record"
 )
 
@@ -67,6 +69,9 @@ func (t *Task) Begin() (*Batch, error) {
 	o.meta.Mark, o.meta.Note = record.MarkNone, "" // they were the last commit's, if that was a repair
 	if err := t.encode(o); err != nil {
 		return nil, err
+	}
+	if defect.DueTwice && t.view.due.waiting > 0 {
+		t.messages = slices.DeleteFunc(t.messages, func(m Message) bool { return m.Sink == SinkChangelog && m.Value == nil })
 	}
 	t.holdInput = t.view.due.waiting > t.waiting && t.view.due.waiting >= 4*t.options.MaxRecords/2
 	t.waiting = t.view.due.waiting

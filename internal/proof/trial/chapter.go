@@ -35,6 +35,7 @@ type chapter struct {
 	reader      *oracle.Reader
 	feed        *feeder
 
+	program []func(context.Context) error // strikes to come before those of chance
 	starts  int
 	useful  int
 	barren  int // kills without use since the last useful one
@@ -52,8 +53,17 @@ func (c *chapter) run(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, c.close()) }()
 	c.trial.note(c.number, "", func(s *Summary) { s.Chapters++ })
+	if c.number == 1 {
+		if err := c.refuse(ctx); err != nil {
+			return c.interrupted(ctx, err)
+		}
+		c.program = c.repertoire()
+		if c.bad {
+			return nil
+		}
+	}
 	if err := c.firstStarts(ctx); err != nil {
-		return err
+		return c.interrupted(ctx, err)
 	}
 	for !c.bad {
 		for n := 0; n < roundKills && c.useful < c.goal && !c.bad; {
@@ -70,6 +80,11 @@ func (c *chapter) run(ctx context.Context) (err error) {
 			break
 		}
 		last := c.useful >= c.goal || c.enough()
+		if last {
+			if err := c.shorten(ctx); err != nil {
+				return c.interrupted(ctx, err)
+			}
+		}
 		if err := c.compare(ctx, last); err != nil {
 			return c.interrupted(ctx, err)
 		}
@@ -110,13 +125,8 @@ func (c *chapter) open(ctx context.Context) (err error) {
 	second := job
 	second.Dir = filepath.Join(c.dir, "b")
 	c.job, c.second = &job, &second
-	for _, j := range []*proof.Job{c.job, c.second} {
-		if err := os.MkdirAll(j.Dir, 0o700); err != nil {
-			return err
-		}
-		if err := j.WriteConfig(); err != nil {
-			return err
-		}
+	if err := errors.Join(makeJob(c.job), makeJob(c.second)); err != nil {
+		return err
 	}
 	if c.client, c.admin, err = c.trial.connect(); err != nil {
 		return err
@@ -136,6 +146,14 @@ func (c *chapter) open(ctx context.Context) (err error) {
 	}
 	c.feed = startFeeder(context.WithoutCancel(ctx), c.client, job.Input(), c.trial.Source(c.seed), c.trial.Rate)
 	return nil
+}
+
+// makeJob makes the directory of an instance.
+func makeJob(j *proof.Job) error {
+	if err := os.MkdirAll(j.Dir, 0o700); err != nil {
+		return err
+	}
+	return j.WriteConfig()
 }
 
 // refuseTaken looks whether a name of the chapter exists.

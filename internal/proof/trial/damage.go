@@ -1,14 +1,24 @@
 package trial
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/tidemark-streams/tidemark/internal/store"
+)
+
+// The kinds of damage: those below forged are noticed by the file's own checksums.
+const (
+	forged  = 4
+	damages = 6 // so that every third one is forged
 )
 
 // damage hurts the newest checkpoint of one task, if there is one: a start must notice, set it aside, and come out right.
-func (c *chapter) damage() error {
+func (c *chapter) damage(kind int) error {
 	found, err := filepath.Glob(filepath.Join(c.job.LocalState(), "p*", "*.checkpoint"))
 	if err != nil || len(found) == 0 {
 		return err
@@ -23,7 +33,9 @@ func (c *chapter) damage() error {
 		return err
 	}
 	var how string
-	switch at := c.random.IntN(len(text)); c.random.IntN(4) {
+	switch at := c.random.IntN(len(text)); kind {
+	default:
+		return c.forge(path)
 	case 0:
 		how = fmt.Sprintf("bit flipped at byte %d", at)
 		text[at] ^= 1 << c.random.IntN(8)
@@ -37,14 +49,70 @@ func (c *chapter) damage() error {
 		if before == string(text[at:]) {
 			text = text[:at] // they were zeros before
 		}
-	default:
+	case 3:
 		how = "a byte appended"
 		text = append(text, 0)
 	}
-	c.hurt[path] = true
-	c.note("%s of %s: %s", filepath.Base(path), filepath.Base(dir), how)
-	c.trial.note(c.number, "", func(s *Summary) { s.Damaged++ })
+	c.isHurt(path, how)
 	return os.WriteFile(path, text, 0o600)
+}
+
+func (c *chapter) isHurt(path, how string) {
+	c.hurt[path] = true
+	c.note("%s of %s: %s", filepath.Base(path), filepath.Base(filepath.Dir(path)), how)
+	c.trial.note(c.number, "", func(s *Summary) { s.Damaged++ })
+}
+
+// forge makes another checkpoint out of one, whole and with every checksum right, whose entries differ in their last bit: only
+// the proof of the state against the log can notice (I7).
+func (c *chapter) forge(path string) (err error) {
+	m := store.NewMemory(0)
+	defer func() { err = errors.Join(err, m.Close()) }()
+	info, err := store.Load(store.Disk, path, m, 1)
+	if err != nil || m.Live() == 0 {
+		return nil // hurt before, or empty
+	}
+	m.Prove()
+	type entry struct {
+		hash       uint64
+		key, value []byte
+	}
+	var all []entry
+	m.All(func(hash uint64, key, value []byte) bool {
+		all = append(all, entry{hash, bytes.Clone(key), bytes.Clone(value)})
+		return true
+	})
+	for _, e := range all {
+		if len(e.value) > 0 {
+			e.value[len(e.value)-1] ^= 1
+			m.Set(e.hash, e.key, e.value)
+		}
+	}
+	var sum store.Sum
+	sum.Digest, sum.Live = m.Prove()
+	aside := filepath.Join(c.dir, "forged")
+	dir, err := store.OpenDir(store.Disk, aside)
+	if err != nil {
+		return err
+	}
+	w, err := dir.Create(&info.Header)
+	if err != nil {
+		return err
+	}
+	scan := m.StartScan()
+	for done := false; !done; {
+		var slice []byte
+		slice, done = scan.Next(nil)
+		if err := w.WriteBlock(slice); err != nil {
+			return err
+		}
+	}
+	published, err := w.Publish(info.End, sum, scan.Delta())
+	if err != nil {
+		return err
+	}
+	c.isHurt(path, "forged")
+	return os.Rename(published.Path, path)
 }
 
 // leaveTmp leaves what an attempt to write a checkpoint would have left that was killed.

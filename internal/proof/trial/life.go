@@ -45,6 +45,7 @@ type report struct {
 	From      string
 	Why       string
 	Commit    int64
+	Replayed  int64 `json:"records_replayed"`
 	Aside     []struct{ Name, Word, Reason string }
 }
 
@@ -165,8 +166,13 @@ func (c *chapter) read(l *life) (told, error) {
 	return t, nil
 }
 
-// readReport holds what a recovery did not believe against what was damaged.
+// readReport holds what a recovery believed and did not believe against what was done to its checkpoints.
 func (c *chapter) readReport(l *life, r *report) {
+	if c.short && r.From == "checkpoint" && r.Replayed > 0 {
+		c.found(proof.Anomaly{Kind: Credulous, Where: fmt.Sprintf("the recovery of partition %d by process %s", r.Partition, l.name),
+			Want:  "no checkpoint with commits after it: tombstones are kept for a second only",
+			Found: fmt.Sprintf("one was loaded, and %d records replayed", r.Replayed)})
+	}
 	for _, aside := range r.Aside {
 		name := filepath.Join(l.job.Dir, aside.Name)
 		if filepath.IsAbs(aside.Name) {

@@ -74,12 +74,17 @@ func (c *chapter) strike(ctx context.Context) error {
 	if _, _, err := c.feed.written(); err != nil {
 		return err
 	}
+	if len(c.program) > 0 {
+		next := c.program[0]
+		c.program = c.program[1:]
+		return next(ctx)
+	}
 	if err := c.prepare(); err != nil {
 		return err
 	}
 	n := c.random.IntN(100)
 	switch {
-	case len(c.trial.Points) > 0 || n < 60:
+	case len(c.trial.Points) > 0 || n < 50:
 		if point, ok := c.trial.point(false); ok {
 			return c.atPoint(ctx, point, recipeOf(point))
 		}
@@ -88,36 +93,39 @@ func (c *chapter) strike(ctx context.Context) error {
 			return nil
 		}
 		return c.atRandom(ctx)
-	case n < 84:
+	case n < 66:
 		return c.atRandom(ctx)
-	case n < 93:
+	case n < 80:
+		return c.afterFailure(ctx, failures[c.random.IntN(len(failures))], c.random.IntN(2) == 0)
+	case n < 88:
 		return c.move(ctx)
 	}
-	return c.zombie(ctx, c.random.IntN(2) == 0)
+	return c.zombie(ctx, dreams[c.random.IntN(len(dreams))])
 }
 
 // prepare hurts what the last process has left, now and then.
 func (c *chapter) prepare() error {
 	switch n := c.random.IntN(12); {
 	case n == 0:
-		c.note("local state deleted")
-		c.trial.note(c.number, "", func(s *Summary) { s.Wiped++ })
-		return os.RemoveAll(c.job.LocalState())
-	case n < 3:
-		return c.damage()
+		return c.wipe()
+	case n < 4:
+		return c.damage(c.random.IntN(damages))
 	}
 	return nil
+}
+
+// wipe deletes the local state.
+func (c *chapter) wipe() error {
+	c.note("local state deleted")
+	c.trial.note(c.number, "", func(s *Summary) { s.Wiped++ })
+	return os.RemoveAll(c.job.LocalState())
 }
 
 // atPoint kills at a point.
 func (c *chapter) atPoint(ctx context.Context, point string, r recipe) error {
 	order := fmt.Sprintf("KILL@%s#%d", point, 1+c.random.IntN(r.most))
-	if strings.HasPrefix(point, "commit.") && c.random.IntN(3) == 0 { // the error is survived, the kill is not
-		steps := []string{"commit.send", "commit.half", "commit.end", "commit.ended"}
-		order = fmt.Sprintf("FAIL@%s#%d,", steps[c.random.IntN(len(steps))], 1+c.random.IntN(3)) + order
-	}
 	if r.hurt {
-		if err := c.damage(); err != nil {
+		if err := c.damage(c.random.IntN(forged)); err != nil {
 			return err
 		}
 	}
@@ -140,6 +148,33 @@ func (c *chapter) atPoint(ctx context.Context, point string, r recipe) error {
 	}
 	l.ends(ctx, limit)
 	return c.count(ctx, l, order)
+}
+
+// failures are steps of a commit that can fail.
+var failures = []string{"commit.send", "commit.half", "commit.record", "commit.end", "commit.refused", "commit.ended"}
+
+// afterFailure makes a step of a commit fail, which the process survives, and kills it some time after, or at once:
+// at once is at the same step of the next commit.
+func (c *chapter) afterFailure(ctx context.Context, step string, atOnce bool) error {
+	nth := 3 + c.random.IntN(6)
+	place := step
+	if step != "commit.refused" { // which is of no task in particular
+		place = fmt.Sprintf("%s/%d", step, c.random.IntN(int(c.job.Oracle.Partitions)))
+	}
+	order := fmt.Sprintf("FAIL@%s#%d", place, nth)
+	if atOnce {
+		order += fmt.Sprintf(",KILL@%s#%d", place, nth+1)
+	}
+	l, err := c.start(c.job, order)
+	if err != nil {
+		return err
+	}
+	if atOnce {
+		l.ends(ctx, reachLimit)
+	} else if l.sees(ctx, reached, reachLimit) {
+		l.ends(ctx, time.Duration(c.random.Int64N(int64(3*randomReach))))
+	}
+	return c.count(ctx, l, "after "+order)
 }
 
 // atRandom kills at a random time after the first commit or, sometimes, after the start.
@@ -187,11 +222,20 @@ func (c *chapter) move(ctx context.Context) error {
 	return errors.Join(c.count(ctx, survivor, "the other instance, while it takes over"), c.evict(ctx, c.second))
 }
 
-// zombie stops an owner in the middle of a commit, lets a second instance take over, and lets the first one go on. late
-// wakes it when the second one has looked at the log and has not fenced it yet: what it commits then must not be lost.
-func (c *chapter) zombie(ctx context.Context, late bool) error {
+// dream is where an owner sleeps while another takes over, and when it wakes.
+type dream struct {
+	step string // of its commit
+	late bool   // it wakes when the other has looked at the log and has not fenced it yet: what it commits then must not be lost
+}
+
+// Without an open transaction, at commit.send, nothing but the fence is in the sleeper's way.
+var dreams = []dream{{"commit.send", false}, {"commit.end", false}, {"commit.end", true}}
+
+// zombie stops an owner in the middle of a commit, lets a second instance take over, and lets the first one go on.
+func (c *chapter) zombie(ctx context.Context, d dream) error {
+	step, late := d.step, d.late
 	partition := c.random.IntN(int(c.job.Oracle.Partitions))
-	stop := fmt.Sprintf("STOP@commit.end/%d#%d", partition, 2+c.random.IntN(4))
+	stop := fmt.Sprintf("STOP@%s/%d#%d", step, partition, 2+c.random.IntN(4))
 	first, err := c.start(c.job, stop)
 	if err != nil {
 		return err

@@ -53,7 +53,7 @@ type Event struct {
 
 // A chapter is one job from birth to removal. It is compared with the oracle after a few kills, and at its end.
 const (
-	chapterKills = 30
+	chapterKills = 40
 	roundKills   = 5
 )
 

@@ -88,7 +88,7 @@ func TestDamageChangesAFile(t *testing.T) {
 		if err := os.WriteFile(path, text, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := c.damage(); err != nil || !c.hurt[path] {
+		if err := c.damage(int(seed % forged)); err != nil || !c.hurt[path] {
 			t.Fatalf("seed %d: %v, error %v", seed, c.hurt, err)
 		}
 		if got, err := os.ReadFile(path); err != nil || bytes.Equal(got, text) {
