@@ -149,7 +149,11 @@ func (r *runner) processor() (Processor, error) {
 		return r.held.task.Processor(), nil
 	}
 	a := r.app
-	return a.options.Processor(r.partition, a.topics().identity.Input.Partitions, a.topics().limits)
+	proc, err := a.options.Processor(r.partition, a.topics().identity.Input.Partitions, a.topics().limits)
+	if err != nil { // another attempt would be told the same
+		return nil, &kafka.Error{Class: kafka.ClassPermanent, Op: "make the processor of", Topic: a.options.Input, Partition: r.partition, Offset: -1, Err: err}
+	}
+	return proc, nil
 }
 
 func (r *runner) recovery(ctx context.Context, proc Processor, turn *turn, cancel context.CancelCauseFunc) *recovery.Recovery {

@@ -73,6 +73,7 @@ type Stage struct {
 // TopicDefaults says how missing topics are made. Only the embedded broker makes input and output topics.
 type TopicDefaults struct {
 	Create     bool  // make missing input and output topics
+	InputLater bool  // but not the input, which somebody else makes and which is waited for
 	Partitions int32 // their partition count
 }
 

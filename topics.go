@@ -123,7 +123,7 @@ func (a *App) createMissing(ctx context.Context, admin kafka.Admin, found map[st
 	partitions := a.options.Topics.Partitions
 	if input, ok := found[a.options.Input]; ok {
 		partitions = input.Partitions
-	} else if !a.options.Topics.Create {
+	} else if !a.options.Topics.Create || a.options.Topics.InputLater {
 		return &missingInput{a.options.Input}
 	}
 	for _, name := range a.topicNames() {

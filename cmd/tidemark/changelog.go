@@ -45,7 +45,7 @@ reason and its bytes in base64. No running job is disturbed, and none is needed.
 			})
 		},
 	}
-	changelogFlags(cmd, &path, &partition)
+	e.changelogFlags(cmd, &path, &partition)
 	return cmd
 }
 
@@ -77,12 +77,13 @@ running job is disturbed, and none is needed.`,
 			return errors.Join(append(faults, err)...)
 		},
 	}
-	changelogFlags(cmd, &path, &partition)
+	e.changelogFlags(cmd, &path, &partition)
 	return cmd
 }
 
-func changelogFlags(cmd *cobra.Command, path *string, partition *int32) {
+func (e *env) changelogFlags(cmd *cobra.Command, path *string, partition *int32) {
 	configFlag(cmd, path)
+	e.partFlag(cmd)
 	cmd.Flags().Int32Var(partition, "partition", allPartitions, "one partition only; -1 is all")
 }
 
@@ -101,7 +102,7 @@ type changelogLog struct {
 
 // changelog calls each for one partition of the job's changelog, or for all, one after the other.
 func (e *env) changelog(ctx context.Context, path string, partition int32, each func(context.Context, *changelogLog) error) error {
-	defined, err := e.load(path)
+	defined, err := e.loadPart(path)
 	if err != nil {
 		return err
 	}

@@ -45,6 +45,7 @@ nothing is changed. Whether the entries are whole is for tidemark checkpoint ver
 		},
 	}
 	configFlag(cmd, &path)
+	e.partFlag(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object for each checkpoint")
 	return cmd
 }
@@ -67,6 +68,7 @@ read. A damaged checkpoint loses no state: the next start sets it aside and uses
 		},
 	}
 	configFlag(cmd, &path)
+	e.partFlag(cmd)
 	return cmd
 }
 
@@ -80,7 +82,7 @@ type taskCheckpoints struct {
 
 // checkpoints looks into the state directory for every task of the job.
 func (e *env) checkpoints(path string) ([]taskCheckpoints, error) {
-	job, err := e.load(path)
+	job, err := e.loadPart(path)
 	if err != nil {
 		return nil, err
 	}

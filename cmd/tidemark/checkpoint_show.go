@@ -31,6 +31,7 @@ and nothing is changed. The entries are not read: that is what tidemark checkpoi
 		},
 	}
 	configFlag(cmd, &path)
+	e.partFlag(cmd)
 	return cmd
 }
 

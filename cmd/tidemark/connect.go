@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -57,7 +56,7 @@ func (e *env) connect(ctx context.Context, job *config.Job) (*connection, error)
 	options := client.Options{Brokers: job.Kafka.Brokers, AllowTransactionV1: job.Kafka.AllowTransactionV1}
 	if job.Kafka.Embedded {
 		lease, err := embedded.Ensure(ctx, embedded.Options{
-			Dir:        filepath.Join(job.State.Dir, "broker"),
+			Dir:        job.Kafka.EmbeddedDir,
 			Partitions: job.Kafka.EmbeddedPartitions,
 			Linger:     embeddedLinger,
 			Log:        prefixed{e},

@@ -25,6 +25,7 @@ What would be done is told first; it is done with --yes.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return e.leave(cmd.Context(), path, yes, asJSON) },
 	}
 	configFlag(cmd, &path)
+	e.partFlag(cmd)
 	cmd.Flags().BoolVar(&yes, "yes", false, "do it; without, only tell what would be done")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON objects, one a line")
 	return cmd

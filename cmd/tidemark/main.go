@@ -40,6 +40,7 @@ type env struct {
 	out     *bufio.Writer // the same, flushed at the end; a command that streams checks every write
 	err     io.Writer
 	contact time.Duration // how long the first answer of any broker is waited for
+	part    string        // of a job with input.rekey, "" for the job proper
 	started bool          // arguments and flags were understood
 	crash   *crash.Plan   // what a crash test wants to happen; nil is nothing
 }

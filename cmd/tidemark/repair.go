@@ -29,8 +29,9 @@ type repairOptions struct {
 }
 
 // repairFlags adds the flags that all repairs have. The partition is -1 where none is named.
-func repairFlags(cmd *cobra.Command, o *repairOptions) {
+func (e *env) repairFlags(cmd *cobra.Command, o *repairOptions) {
 	configFlag(cmd, &o.config)
+	e.partFlag(cmd)
 	f := cmd.Flags()
 	f.Int32Var(&o.partition, "partition", tidemark.AllPartitions, "partition of the input, and so the task")
 	f.Lookup("partition").DefValue = "all"
@@ -107,7 +108,7 @@ again.
 			return e.repair(cmd, o, order)
 		},
 	}
-	repairFlags(cmd, &o)
+	e.repairFlags(cmd, &o)
 	cmd.Flags().Int64Var(&to, "to", tidemark.ByStart, "offset where the new life begins to read")
 	cmd.Flags().Lookup("to").DefValue = "input.start"
 	cmd.Flags().StringVar(&streamTime, "stream-time", "", "only set the stream time: RFC 3339, or ms since 1970")
@@ -136,7 +137,7 @@ process, or past what retention has deleted. The offsets between are counted as 
 			return e.repair(cmd, o, tidemark.Repair{Kind: tidemark.RepairSkip, To: to})
 		},
 	}
-	repairFlags(cmd, &o)
+	e.repairFlags(cmd, &o)
 	cmd.Flags().Lookup("partition").DefValue = "" // there is no default
 	cmd.Flags().Int64Var(&to, "to", 0, "offset to go on at")
 	cmd.Flags().Lookup("to").DefValue = ""
@@ -157,7 +158,7 @@ last commit record and every start therefore stops. What made them differ stays 
 			return e.repair(cmd, o, tidemark.Repair{Kind: tidemark.RepairReseal})
 		},
 	}
-	repairFlags(cmd, &o)
+	e.repairFlags(cmd, &o)
 	return cmd
 }
 
@@ -227,7 +228,7 @@ func printChange(to io.Writer, c *tidemark.RepairChange) (err error) {
 
 // idleApp makes the job's App for something else than running it, once a broker has answered.
 func (e *env) idleApp(ctx context.Context, path string, asJSON bool) (app *tidemark.App, release func(), err error) {
-	defined, err := e.load(path)
+	defined, err := e.loadPart(path)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -82,25 +82,29 @@ func (e *env) runJob(ctx context.Context, o runOptions) error {
 	if err := defined.Timeouts.Check(); err != nil {
 		return err
 	}
-	options := jobOptions(defined)
-	options.Cluster, options.Version, options.Listen = connection, programVersion(), cmp.Or(defined.Listen, anyPort)
-	limitHeap(options.MaxBytes)
-	options.UntilIdle = o.untilIdle
-	if o.acceptLoss {
-		options.AcceptLoss = cmp.Or(o.who, whoami()) + ": " + cmp.Or(o.why, "run --accept-loss")
-	}
-	w := &watch{json: o.json, log: log, recovered: map[int32]*tidemark.RecoveryReport{}}
+	limitHeap(defined.State.MaxBytes)
+	var bar *progress
 	if o.untilIdle && !o.json {
-		w.bar = e.progress("run", -1)
-		defer w.bar.close()
+		bar = e.progress("run", -1)
+		defer bar.close()
 	}
-	options.Log, options.Progress = log, w.event
-	e.seams(&options)
-	app, err := tidemark.New(options)
-	if err != nil {
-		return err
+	c := &crew{parts: defined.Parts(), log: log}
+	c.options = func(part *config.Job, log *slog.Logger) tidemark.Options {
+		options := jobOptions(part)
+		options.Cluster, options.Version, options.Listen = connection, programVersion(), anyPort
+		if part.Name == defined.Name {
+			options.Listen = cmp.Or(defined.Listen, anyPort)
+		}
+		options.UntilIdle = o.untilIdle
+		if o.acceptLoss {
+			options.AcceptLoss = cmp.Or(o.who, whoami()) + ": " + cmp.Or(o.why, "run --accept-loss")
+		}
+		w := &watch{json: o.json, log: log, bar: bar, recovered: map[int32]*tidemark.RecoveryReport{}}
+		options.Log, options.Progress = log, w.event
+		e.seams(&options)
+		return options
 	}
-	return app.Run(ctx)
+	return c.run(ctx, o.untilIdle)
 }
 
 // anyPort is where the status page is when http.listen is empty.
@@ -133,7 +137,7 @@ func jobOptions(defined *config.Job) tidemark.Options {
 			ReplicationFactor: int16(defined.Changelog.ReplicationFactor),
 			MinInsync:         defined.Changelog.MinInsyncReplicas,
 		},
-		Topics: tidemark.TopicDefaults{Create: defined.Kafka.Embedded, Partitions: int32(defined.Kafka.EmbeddedPartitions)},
+		Topics: tidemark.TopicDefaults{Create: defined.Kafka.Embedded, InputLater: defined.Stage == config.Relayed, Partitions: int32(defined.Kafka.EmbeddedPartitions)},
 		Processor: func(partition, partitions int32, limits tidemark.Limits) (tidemark.Processor, error) {
 			return job.New(processor, partition, partitions, job.Limits(limits))
 		},
@@ -156,6 +160,11 @@ func jobOptions(defined *config.Job) tidemark.Options {
 			options.Compacted = append(options.Compacted, a.Output)
 		}
 	}
+	if defined.Stage == config.Relay {
+		options.Results = []string{defined.Between}
+		options.Stage = &tidemark.Stage{Partitions: int32(defined.Input.Rekey.Partitions),
+			ReplicationFactor: options.Changelog.ReplicationFactor, MinInsync: options.Changelog.MinInsync}
+	}
 	return options
 }
 
@@ -168,6 +177,7 @@ func processorConfig(defined *config.Job) job.Config {
 		Partitioner:   partitioner(defined.Input.Partitioner),
 		Quorum:        defined.Input.Quorum,
 		Dedup:         job.Dedup{Within: defined.Dedup},
+		Part:          map[config.Stage]job.Part{config.Relay: job.Relay, config.Relayed: job.Relayed}[defined.Stage],
 	}
 	for _, a := range defined.Aggregations {
 		c.Aggregations = append(c.Aggregations, job.Aggregation{Name: a.Name, Window: a.Window, Grace: a.Grace, Functions: a.Functions,

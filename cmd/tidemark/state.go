@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tidemark-streams/tidemark/internal/config"
 	"github.com/tidemark-streams/tidemark/internal/job"
 	"github.com/tidemark-streams/tidemark/internal/kafka"
 	"github.com/tidemark-streams/tidemark/internal/record"
@@ -47,10 +48,6 @@ func (e *env) stateDump(ctx context.Context, path string, exact bool) (err error
 	if err != nil {
 		return err
 	}
-	dumper, err := job.NewDumper(processorConfig(defined))
-	if err != nil {
-		return err
-	}
 	connection, err := e.connect(ctx, defined)
 	if err != nil {
 		return err
@@ -61,7 +58,23 @@ func (e *env) stateDump(ctx context.Context, path string, exact bool) (err error
 		return err
 	}
 	defer admin.Close()
-	changelog, err := connection.topic(ctx, admin, defined.Changelog.Topic, false)
+	for _, part := range defined.Parts() {
+		if part.Stage != config.Relay { // which has no state
+			if err := e.dumpPart(ctx, connection, admin, part, exact); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// dumpPart prints the state of one of the jobs that a file consists of. Different ones have different aggregations.
+func (e *env) dumpPart(ctx context.Context, connection *connection, admin kafka.Admin, part *config.Job, exact bool) (err error) {
+	dumper, err := job.NewDumper(processorConfig(part))
+	if err != nil {
+		return err
+	}
+	changelog, err := connection.topic(ctx, admin, part.Changelog.Topic, false)
 	if err != nil {
 		return err
 	}

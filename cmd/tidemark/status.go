@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark-streams/tidemark"
+	"github.com/tidemark-streams/tidemark/internal/config"
 )
 
 func (e *env) statusCommand() *cobra.Command {
@@ -24,7 +25,7 @@ The exit code is 0 when nothing is red, and 1 when something is, or when no job 
 		RunE: func(cmd *cobra.Command, _ []string) error { return e.status(cmd.Context(), path, asJSON) },
 	}
 	configFlag(cmd, &path)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print what the process answers, as one JSON object")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print what the process answers, as one JSON object; with input.rekey one a line for each job")
 	return cmd
 }
 
@@ -33,12 +34,24 @@ func (e *env) status(ctx context.Context, path string, asJSON bool) error {
 	if err != nil {
 		return err
 	}
-	s, raw, err := tidemark.FetchStatus(ctx, defined.State.Dir)
+	var failures []error
+	for i, part := range defined.Parts() {
+		if i > 0 && !asJSON {
+			fmt.Fprintln(e.out)
+		}
+		failures = append(failures, e.statusOf(ctx, path, part, asJSON))
+	}
+	return errors.Join(failures...)
+}
+
+// statusOf prints the status of one of the jobs that a file consists of.
+func (e *env) statusOf(ctx context.Context, path string, part *config.Job, asJSON bool) error {
+	s, raw, err := tidemark.FetchStatus(ctx, part.State.Dir)
 	if err != nil {
 		return err
 	}
-	if s.Job != defined.Name {
-		return fmt.Errorf("state.dir %s is that of job %q, %s defines job %q", defined.State.Dir, s.Job, path, defined.Name)
+	if s.Job != part.Name {
+		return fmt.Errorf("state.dir %s is that of job %q, %s defines job %q", part.State.Dir, s.Job, path, part.Name)
 	}
 	if asJSON {
 		_, err = e.out.Write(raw)

@@ -57,6 +57,7 @@ type decoder struct {
 	order    []string         // of keys
 	strays   []stray
 	warnings Faults
+	keyAt    map[string]place // where aggregations name keys of their own, by path
 
 	idle   time.Duration // input.time.idle_close, and where it stands
 	idleAt place
@@ -71,7 +72,7 @@ type stray struct {
 }
 
 func newDecoder(file string, environ []string) *decoder {
-	d := &decoder{file: file, environ: map[string]string{}, used: map[string]bool{}, keys: map[string]known{}}
+	d := &decoder{file: file, environ: map[string]string{}, used: map[string]bool{}, keys: map[string]known{}, keyAt: map[string]place{}}
 	for _, entry := range environ {
 		if name, value, ok := strings.Cut(entry, "="); ok {
 			d.environ[name] = value

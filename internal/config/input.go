@@ -17,11 +17,8 @@ func (d *decoder) input(root *section, topics *topics) (in Input) {
 	s.csv(&in.Format, inputFormat, formatAt)
 	in.Format.Each, _ = get(s, "each", "", anyText)
 	s.keys(&in)
-	in.PartitionedBy = s.partitionedBy(&in.Format)
-	var at place
-	in.Partitioner, at = get(s, "partitioner", string(Murmur2), partitioner)
-	if in.Partitioner == Unchecked {
-		d.warn(at, "input.partitioner", "unchecked: that all readings of a key are in one partition is your promise; where it is broken, results are wrong and nothing notices")
+	if s.rekey(&in); !in.Rekey.On {
+		s.placing(&in)
 	}
 	s.values(&in.Format)
 	onMissing, _ := get(s, "on_missing", "refuse", word([]string{"refuse", "skip"}))
@@ -31,7 +28,6 @@ func (d *decoder) input(root *section, topics *topics) (in Input) {
 	in.Format.Whole = numbers == "int64"
 	s.time(&in)
 	in.Start, _ = get(s, "start", "earliest", start)
-	s.later("rekey")
 	s.close()
 	if len(d.faults) == before {
 		d.checkInput(s, &in)
@@ -60,9 +56,37 @@ func (d *decoder) checkInput(s *section, in *Input) {
 	if len(in.PartitionedBy) == 0 {
 		d.add(s.at, "input.key", wrongf("only constants").hinted("nothing tells devices apart: name what a record brings along, as  {name: device, record: key}"))
 	}
-	if _, err := in.Format.Determined(in.PartitionedBy); err != nil && in.Partitioner != Unchecked {
+	if _, err := in.Format.Determined(in.PartitionedBy); err != nil && in.Partitioner != Unchecked && !in.Rekey.On {
 		d.add(s.at, "input.key", wrongf("%v", err).
 			hinted("take every * as a key field of its own, or promise that it does not happen with  partitioner: unchecked"))
+	}
+}
+
+// placing asks where producers put the records of a key.
+func (s *section) placing(in *Input) {
+	in.PartitionedBy = s.partitionedBy(&in.Format)
+	var at place
+	in.Partitioner, at = get(s, "partitioner", string(Murmur2), partitioner)
+	if in.Partitioner == Unchecked {
+		s.d.warn(at, "input.partitioner", "unchecked: that all readings of a key are in one partition is your promise; where it is broken, results are wrong and nothing notices")
+	}
+}
+
+// rekey asks whether the readings have to be brought to their keys first.
+func (s *section) rekey(in *Input) {
+	r, bare := s.sectionOr("rekey", "true", "{partitions: 8}")
+	in.Rekey.On = bare || r.present()
+	r.off = r.off || !in.Rekey.On
+	in.Rekey.Partitions, _ = get(r, "partitions", "0", whole(0, 100_000))
+	r.close()
+	if !in.Rekey.On {
+		return
+	}
+	in.PartitionedBy, s.d.keyAt["input.rekey"] = in.Format.RecordKey(), r.at
+	for _, name := range []string{"partitioned_by", "partitioner"} {
+		if v, ok := s.find(name, known{}); ok {
+			s.d.add(v.at, v.key, wrongf("beside rekey, which does not look at where records lie").hinted("remove one of the two"))
+		}
 	}
 }
 

@@ -26,6 +26,9 @@ type Job struct {
 	Listen       string        // "": 127.0.0.1 and a free port, written to http.addr in the state directory
 	Timeouts     Timeouts
 
+	Stage   Stage  // of one of the Parts
+	Between string // topic that a Relay hands readings on to
+
 	// Warnings are what is allowed and still deserves a look, by file and line.
 	Warnings []Fault
 
@@ -36,8 +39,9 @@ type Job struct {
 type Kafka struct {
 	Brokers            []string // HOST:PORT; empty with the embedded broker
 	Embedded           bool
-	EmbeddedPartitions int  // of topics that the embedded broker makes
-	TLS                *TLS // nil: plain text
+	EmbeddedDir        string // where the embedded broker keeps its data
+	EmbeddedPartitions int    // of topics that the embedded broker makes
+	TLS                *TLS   // nil: plain text
 	SASL               *SASL
 	AllowTransactionV1 bool // brokers below transaction.version 2 too (R12)
 }
@@ -65,6 +69,7 @@ type Input struct {
 	Format        reading.Format // JSON is the only format of this version
 	PartitionedBy []string       // key fields that the record key is made of
 	Partitioner   Partitioner
+	Rekey         Rekey
 	Start         Start
 	Quorum        int // how many devices must have reached a time before stream time does
 }
@@ -78,6 +83,7 @@ type Start struct {
 // Aggregation is one aggregation over the input.
 type Aggregation struct {
 	Name      string
+	Key       []string // names of fields of input.key; nil: all of them
 	Window    window.Kind
 	Grace     int64 // ms
 	Functions aggregate.Functions

@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"time"
 )
 
@@ -67,7 +68,7 @@ func (d *decoder) idleClose(root *section) time.Duration {
 }
 
 // stateFiles are the names that the state directory uses itself: no job may have them.
-var stateFiles = []string{"id", "lock", "http.addr", "broker"}
+var stateFiles = []string{"id", "lock", "http.addr", "broker", "rekey"}
 
 // job asks for every key there is, in the order of the reference page.
 func (d *decoder) job(root *section) *Job {
@@ -89,9 +90,13 @@ func (d *decoder) job(root *section) *Job {
 
 	j.Changelog = d.changelog(root, topics, j)
 	d.operation(root, j)
+	if j.Kafka.Embedded {
+		j.Kafka.EmbeddedDir = filepath.Join(j.State.Dir, "broker")
+	}
 	j.IdleClose = d.idleClose(root)
 	d.dedup(root, j)
 	root.close()
+	d.parts(j, topics)
 	topics.check()
 	return j
 }

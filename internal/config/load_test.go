@@ -26,6 +26,7 @@ var update = flag.Bool("update", false, "write what the files of testdata want a
 
 // same compares two jobs, secrets included, without where their values came from.
 var same = cmp.Options{cmp.AllowUnexported(Secret{}), cmpopts.IgnoreUnexported(Job{}), cmpopts.IgnoreFields(Job{}, "Warnings"),
+	cmp.AllowUnexported(window.Calendar{}),
 	cmp.Comparer(func(a, b *time.Location) bool {
 		return (a == nil) == (b == nil) && (a == nil || a.String() == b.String())
 	})}

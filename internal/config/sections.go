@@ -54,6 +54,7 @@ func (d *decoder) aggregations(root *section, topics *topics) (all []Aggregation
 
 func (d *decoder) aggregation(s *section, topics *topics) (a Aggregation, named place) {
 	a.Name, named = need(s, "name", "name the aggregation, as  name: hourly", name("aggregation"))
+	s.aggregationKey(&a)
 	d.window(s, &a)
 	functions, _ := list(s, "functions", "a list of "+oneOf(aggregate.Words()), "name them, as  functions: [count, mean]", function)
 	for _, f := range functions {

@@ -148,6 +148,9 @@ func (l *KillLoop) strike(ctx context.Context, r round) (strike, error) {
 	case <-worker.done:
 	}
 	ends, endsErr := l.Reader.Ends(ctx, l.Job.Input())
+	if errors.Is(endsErr, oracle.ErrNoTopic) {
+		endsErr = nil // nothing was produced yet, and so nothing waited
+	}
 	err = worker.kill()
 	switch {
 	case errors.Is(err, os.ErrProcessDone) && worker.err == nil && r.untilIdle:

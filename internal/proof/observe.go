@@ -34,6 +34,11 @@ func (j *Job) RunUntilIdle(ctx context.Context, name string) error {
 	return err
 }
 
+// Dump is what state dump prints.
+func (j *Job) Dump(ctx context.Context) ([]byte, error) {
+	return j.run(ctx, "dump", "state", "dump", "-c", j.Config())
+}
+
 // Lag is the number of offsets below the ends of the input that the group does not know as done: what lag tools show.
 func (j *Job) Lag(ctx context.Context, reader *oracle.Reader) (lag int64, err error) {
 	ends, err := reader.Ends(ctx, j.Input())
@@ -53,7 +58,7 @@ func (j *Job) Lag(ctx context.Context, reader *oracle.Reader) (lag int64, err er
 // Look reads the topics and the state dump.
 func (j *Job) Look(ctx context.Context, reader *oracle.Reader) (s *Sight, err error) {
 	s = &Sight{}
-	if s.Dump, err = j.run(ctx, "dump", "state", "dump", "-c", j.Config()); err != nil {
+	if s.Dump, err = j.Dump(ctx); err != nil {
 		return nil, err
 	}
 	if s.State, err = ParseDump(s.Dump); err != nil {
