@@ -175,19 +175,19 @@ func TestStopGivesUpAHungDisk(t *testing.T) {
 	watched(t, func(w *world) {
 		release := make(chan struct{})
 		w.produce(100)
-		tried := 0
+		var tried atomic.Int32
 		o := w.options()
 		o.At = func(_ context.Context, p int32, step string) error {
 			if p == 0 && step == "checkpoint.publish" {
-				tried++
+				tried.Add(1)
 				<-release
 			}
 			return nil
 		}
 		began := time.Now()
 		w.run(o) // until idle: it ends with a checkpoint of all that was committed
-		if took := time.Since(began); tried != 1 || took < watchdog || took > watchdog+5*time.Second {
-			t.Errorf("%d checkpoints were begun, the run took %v", tried, took)
+		if took := time.Since(began); tried.Load() != 1 || took < watchdog || took > watchdog+5*time.Second {
+			t.Errorf("%d checkpoints were begun, the run took %v", tried.Load(), took)
 		}
 		close(release)
 	})
