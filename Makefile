@@ -30,7 +30,7 @@ BROWSER ?= chromium
 # of kills and zombies.
 KAFKA_QUICK := ^(TestConformance|TestRestartDoesNotWaitForTheSession|TestTwoInstancesKilledAndPaused)$$
 
-.PHONY: build faulty faulty-test test check page bench bench-kafka realdata kafka kills kills-kafka soak sweep clean
+.PHONY: build faulty faulty-test test check page bench bench-kafka realdata kafka kafka-up kafka-down kills kills-kafka soak sweep clean
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/tidemark ./cmd/tidemark
@@ -75,6 +75,19 @@ kafka: build
 	TIDEMARK_BIN=$(CURDIR)/bin/tidemark $(GO) test -v -count 1 -timeout 30m -parallel 6 ./integration/kafka
 
 kills: N ?= 10000
+TOPICS ?= readings readings-late readings-dead minutely
+
+kafka-up:
+	@mkdir -p bin
+	@$(GO) build -o bin/kafkaup ./integration/kafkaup
+	@bin/kafkaup bin/kafkaup.pid $(TOPICS) > bin/kafkaup.log 2>&1 & up=$$!; \
+	until [ -f bin/kafkaup.pid ]; do kill -0 $$up 2>/dev/null || { cat bin/kafkaup.log; exit 1; }; sleep 0.2; done
+	@echo 'Apache Kafka listens on 127.0.0.1:19092, with the topics $(TOPICS); make kafka-down stops it and deletes its topics'
+
+kafka-down:
+	@pid=$$(cat bin/kafkaup.pid 2>/dev/null) || { echo 'no broker of make kafka-up is running'; exit 0; }; \
+	kill $$pid; while kill -0 $$pid 2>/dev/null; do sleep 0.1; done; echo 'stopped'
+
 kills: build
 	@mkdir -p docs/reports
 	bin/tidemark verify -c integration/testdata/kills.yaml --kills $(N) --parallel 3 --seed $(or $(SEED),0) --report docs/reports/kills-embedded.md

@@ -1,6 +1,7 @@
 package kafkarun
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/base64"
@@ -110,7 +111,7 @@ func (c *Cluster) format(ctx context.Context, options Options) error {
 	var voters []string
 	for i, b := range c.Brokers {
 		at := func(n int) string { return fmt.Sprintf("127.0.0.1:%d", ports[3*i+n]) }
-		b.Addr, b.controller = at(0), at(1)
+		b.Addr, b.controller = cmp.Or(options.Address, at(0)), at(1)
 		if options.Secure != "" {
 			b.Secure = at(2)
 		}

@@ -39,6 +39,8 @@ type Options struct {
 	// Secure is the security protocol of a second listener, named SECURE: SSL, SASL_SSL or SASL_PLAINTEXT; "" for none.
 	// Its settings are lines of Settings that begin with listener.name.secure.
 	Secure string
+	// Address is the broker's own, host:port, for one that others have to find; "" for a free port.
+	Address string
 	// Addressed is called when a broker's addresses are known and it is about to be started; may be nil.
 	Addressed func(*Broker)
 }
