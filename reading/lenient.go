@@ -74,10 +74,9 @@ func (s *scanner) computed(v *valueOf) (float64, finding) {
 // read is the number of a field.
 func (s *scanner) read(v *valueOf) (float64, finding) {
 	f := &s.fields[v.field]
-	token := s.data[f.start:f.end]
 	switch f.kind {
 	case kindNumber:
-		n, ok := f.num.float(token)
+		n, ok := f.num.float(s.data[f.start:f.end])
 		if !ok {
 			s.refuseValue(v, NotFinite, "is beyond the range of a double, want a finite number")
 			return 0, wrong

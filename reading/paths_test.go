@@ -291,3 +291,20 @@ func TestLeniences(t *testing.T) {
 		tell(t, []telling{{numbers(row.number), document(row.value), want}})
 	}
 }
+
+// TestAbsentAfterPresent: a field that is absent is so whatever the record before held, and however long it was.
+func TestAbsentAfterPresent(t *testing.T) {
+	f := formats()[0]
+	f.Numbers = []reading.Number{{Text: true}}
+	r := newReader(t, f)
+	long := `{"device":"D","ts":1704067200000,"x":"` + strings.Repeat("x", 500) + `","value":1}`
+	for document, want := range map[string]string{
+		`{"device":"D","ts":1704067200000}`: "missing_field value@32",
+		`{}`:                                "missing_field device@1",
+	} {
+		told(t, r, &reading.Record{Value: []byte(long)})
+		if got := told(t, r, &reading.Record{Value: []byte(document)}); got != want {
+			t.Errorf("%s: %s, want %s", document, got, want)
+		}
+	}
+}

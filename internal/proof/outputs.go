@@ -106,15 +106,20 @@ var reasonFaults = map[string][]oracle.Fault{
 	"too_deep":          {oracle.FaultDepth},
 	"too_many_fields":   {oracle.FaultNames},
 	"not_object":        {oracle.FaultJSON},
-	"missing_field":     {oracle.FaultKey, oracle.FaultTime, oracle.FaultValue},
-	"null_field":        {oracle.FaultKey, oracle.FaultTime, oracle.FaultValue},
-	"wrong_type":        {oracle.FaultKey, oracle.FaultTime, oracle.FaultValue},
+	"missing_field":     {oracle.FaultItems, oracle.FaultKey, oracle.FaultTime, oracle.FaultValue},
+	"null_field":        {oracle.FaultItems, oracle.FaultKey, oracle.FaultTime, oracle.FaultValue},
+	"wrong_type":        {oracle.FaultItems, oracle.FaultKey, oracle.FaultTime, oracle.FaultValue},
 	"empty_key":         {oracle.FaultKey},
 	"bad_time":          {oracle.FaultTime},
 	"implausible_time":  {oracle.FaultImplausible},
 	"future_time":       {oracle.FaultFuture},
 	"wrong_key":         {oracle.FaultWrongKey},
 	"wrong_partition":   {oracle.FaultWrongPartition},
+	"out_of_range":      {oracle.FaultRange},
+	"no_value":          {oracle.FaultValue},
+	"bad_number":        {oracle.FaultValue},
+	"no_match":          {oracle.FaultKey, oracle.FaultTime, oracle.FaultValue},
+	"registry_framing":  {oracle.FaultJSON},
 }
 
 // reasonFits tells whether a reason names one of the faults that a record has.

@@ -3,6 +3,7 @@ package oracle
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
 // Defaults of the words that a configuration may leave out (design section 9).
@@ -28,6 +29,7 @@ type Config struct {
 	Partitions    int32  // of the input topic
 	Aggregations  []Aggregation
 	Dedup         Dedup
+	Shape         *Shape // what records look like beyond plain fields of one object; nil for nothing
 }
 
 // Dedup says which readings are repetitions of others.
@@ -63,6 +65,11 @@ func (c *Config) RecordKeyFields() []string {
 		return c.Key
 	}
 	return c.PartitionedBy
+}
+
+// fromRecordKey tells whether a field that makes the record key was taken from it, so that there is nothing to compare.
+func (c *Config) fromRecordKey() bool {
+	return c.Shape != nil && slices.ContainsFunc(c.RecordKeyFields(), func(name string) bool { return c.Shape.Parts[name].Key })
 }
 
 // starts returns the starts of the windows that hold t, in rising order.

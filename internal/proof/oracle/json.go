@@ -25,6 +25,8 @@ const (
 	FaultTime           Fault = "time"            // a time field that is absent, null or no time in its unit
 	FaultImplausible    Fault = "implausible"     // before Config.Min or outside the years 0 to 9999
 	FaultFuture         Fault = "future"          // later than the record by more than Config.MaxAhead
+	FaultItems          Fault = "items"           // what should hold readings is no array or object
+	FaultRange          Fault = "range"           // a value outside of its plausible range
 	FaultWrongKey       Fault = "wrong_key"       // the record key is not the one that the fields make
 	FaultWrongPartition Fault = "wrong_partition" // not where the partitioner puts that key
 )
@@ -38,8 +40,16 @@ type member struct {
 // object reads a record's value as one strict JSON object with exact names. Of the names, those of the configured
 // fields do not count against the limit.
 func (c *Config) object(value []byte) (map[string]member, []Fault) {
+	if faults := c.document(value); faults != nil {
+		return nil, faults
+	}
+	return members(value), nil
+}
+
+// document says what is wrong with a record's value as a document.
+func (c *Config) document(value []byte) []Fault {
 	if len(value) == 0 {
-		return nil, []Fault{FaultEmpty}
+		return []Fault{FaultEmpty}
 	}
 	var faults []Fault
 	if !utf8.Valid(value) || loneSurrogate(value) {
@@ -48,16 +58,13 @@ func (c *Config) object(value []byte) (map[string]member, []Fault) {
 	if nesting(value) > c.Depth {
 		faults = append(faults, FaultDepth)
 	}
-	if !json.Valid(value) || bytes.TrimLeft(value, " \t\r\n")[0] != '{' {
+	if !json.Valid(value) || c.Shape == nil && bytes.TrimLeft(value, " \t\r\n")[0] != '{' {
 		faults = append(faults, FaultJSON)
 	}
 	if f := c.judgeNames(value); f != "" {
 		faults = append(faults, f)
 	}
-	if faults != nil {
-		return nil, faults
-	}
-	return members(value), nil
+	return faults
 }
 
 // members takes the top level of a valid object without duplicates apart. A map of raw messages keeps names exact:

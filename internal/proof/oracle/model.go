@@ -18,8 +18,8 @@ type Outcome struct {
 	Remembered   map[string]string     // with dedup: the values of its live entries, by WindowID
 }
 
-// Counters are the left side of I9: In = Accepted + DeadLettered + Filtered + Skipped. The oracle knows no filter and
-// no repair that skips.
+// Counters are the left side of I9: In = Accepted + DeadLettered + Filtered + Skipped. The oracle knows no repair
+// that skips.
 type Counters struct {
 	In, Accepted, DeadLettered, Filtered, Skipped int64
 
@@ -113,28 +113,61 @@ type model struct {
 	known     map[string]int64 // by WindowID: until which closed end; nil without dedup
 }
 
-// judge takes one record: (1) refusal and guard, (2) stream time, (3) closed ends, (4) the windows.
+// judge takes one record: its readings one after the other. One that cannot be split counts as one, and so does one that
+// holds none, which is filtered.
 func (m *model) judge(r Record) {
-	m.out.Counters.In++
-	timed := r.Timestamp >= m.config.Min
+	c := m.config
+	timed := r.Timestamp >= max(c.Min, 0)
 	if !timed {
 		m.out.Counters.Untimed++
 	}
-	reading, faults := m.refuse(r, timed)
-	if len(faults) > 0 {
-		m.out.Counters.DeadLettered++
-		m.out.Dead = append(m.out.Dead, Dead{Offset: r.Offset, Faults: faults, Record: r})
-		return
+	var all []Judged
+	var faults []Fault
+	if c.Shape == nil {
+		reading, faults := c.Read(r.Value)
+		all = []Judged{{Reading: reading, Faults: faults}}
+	} else if all, faults = c.Readings(r, nil); faults != nil {
+		all = []Judged{{Faults: faults}}
+	} else if len(all) == 0 {
+		all = []Judged{{Filtered: true}}
 	}
-	id, until := m.identify(reading)
+	var dead []Fault
+	for i := range all {
+		if m.one(r, &all[i], timed) {
+			dead = append(dead, all[i].Faults...)
+		}
+	}
+	if dead != nil {
+		m.out.Dead = append(m.out.Dead, Dead{Offset: r.Offset, Faults: dead, Record: r})
+	}
+}
+
+// one takes one reading: (1) refusal, filter and guard, (2) stream time, (3) closed ends, (4) the windows. It tells whether
+// the reading is refused.
+func (m *model) one(r Record, j *Judged, timed bool) (refused bool) {
+	m.out.Counters.In++
+	m.config.Guard(r, j)
+	filtered := j.Filtered && len(j.Faults) == 0
+	if !filtered {
+		m.place(r, j)
+	}
+	switch {
+	case filtered:
+		m.out.Counters.Filtered++
+		return false
+	case len(j.Faults) > 0:
+		m.out.Counters.DeadLettered++
+		return true
+	}
+	id, until := m.identify(j.Reading)
 	if m.knows(id, until) {
 		m.out.Counters.Duplicates++
-		return
+		return false
 	}
 	judged := until > m.dedup().ClosedEnd
 	m.out.Counters.Accepted++
-	advance := reading.Time
-	if timed && r.Timestamp < reading.Time {
+	advance := j.Reading.Time
+	if timed && r.Timestamp < advance {
 		m.out.Counters.Ahead++
 		advance = r.Timestamp
 	}
@@ -142,47 +175,51 @@ func (m *model) judge(r Record) {
 		m.out.StreamTime, m.out.SetterOffset = advance, r.Offset
 	}
 	for i := range m.config.Aggregations {
-		m.fold(i, r, reading)
+		m.fold(i, r, j.Reading, j.Index)
 	}
 	m.remember(id, until, judged)
+	return false
 }
 
-// refuse reads a record and collects everything that is wrong with it.
-func (m *model) refuse(r Record, timed bool) (Reading, []Fault) {
+// place looks whether a record lies where its reading's key belongs.
+func (m *model) place(r Record, j *Judged) {
 	c := m.config
-	reading, faults := c.Read(r.Value)
-	if reading.Record != nil {
-		if r.Key == nil || string(r.Key) != string(reading.Record) {
-			faults = append(faults, FaultWrongKey)
-		}
-		if c.Partitioner != "unchecked" && PartitionOf(c.Partitioner, r.Key, c.Partitions) != m.partition {
-			faults = append(faults, FaultWrongPartition)
-		}
+	if j.Reading.Record == nil {
+		return
 	}
+	if !c.fromRecordKey() && (r.Key == nil || string(r.Key) != string(j.Reading.Record)) {
+		j.Faults = append(j.Faults, FaultWrongKey)
+	}
+	if c.Partitioner != "unchecked" && PartitionOf(c.Partitioner, r.Key, c.Partitions) != m.partition {
+		j.Faults = append(j.Faults, FaultWrongPartition)
+	}
+}
+
+// Guard adds what is wrong with a reading's time beside the record's.
+func (c *Config) Guard(r Record, j *Judged) {
 	unreadable := func(f Fault) bool {
-		return slices.Contains([]Fault{FaultEmpty, FaultJSON, FaultUTF8, FaultDuplicate,
-			FaultDepth, FaultNames, FaultTime}, f)
+		return slices.Contains([]Fault{FaultEmpty, FaultJSON, FaultUTF8, FaultDuplicate, FaultDepth, FaultNames, FaultTime, FaultItems}, f)
 	}
-	if slices.ContainsFunc(faults, unreadable) {
-		return reading, faults
+	if slices.ContainsFunc(j.Faults, unreadable) || j.Reading.Key == nil && j.Filtered {
+		return
 	}
-	if reading.Time < max(c.Min, yearZero) || reading.Time >= yearAfter {
-		faults = append(faults, FaultImplausible)
+	if j.Reading.Time < max(c.Min, yearZero) || j.Reading.Time >= yearAfter {
+		j.Faults = append(j.Faults, FaultImplausible)
 	}
-	if timed && reading.Time > r.Timestamp+c.MaxAhead {
-		faults = append(faults, FaultFuture)
+	late := j.Reading.Time > r.Timestamp+c.MaxAhead || j.Reading.Time == r.Timestamp+c.MaxAhead && j.Reading.Nanos > 0
+	if r.Timestamp >= max(c.Min, 0) && late {
+		j.Faults = append(j.Faults, FaultFuture)
 	}
-	return reading, faults
 }
 
 // fold moves the closed end of one aggregation and puts the reading into those of its windows that are not due.
-func (m *model) fold(i int, r Record, reading Reading) {
+func (m *model) fold(i int, r Record, reading Reading, index int64) {
 	a, counters := &m.config.Aggregations[i], &m.out.Aggregations[i]
 	counters.ClosedEnd = max(counters.ClosedEnd, m.out.StreamTime-a.Grace)
 	starts, taken := a.starts(reading.Time), int64(0)
 	for _, start := range starts {
 		if start+a.Size > counters.ClosedEnd {
-			m.put(a, start, r, reading)
+			m.put(a, start, r, reading, index)
 			taken++
 		}
 	}
@@ -192,6 +229,9 @@ func (m *model) fold(i int, r Record, reading Reading) {
 		counters.Folded++
 	case 0:
 		counters.Late++
+		if slices.ContainsFunc(m.out.Late, func(l Late) bool { return l.Offset == r.Offset && l.Aggregation == a.Name }) {
+			break // one letter names all late readings of a record
+		}
 		m.out.Late = append(m.out.Late, Late{Aggregation: a.Name, Offset: r.Offset, Key: reading.Key, Time: reading.Time,
 			Start: starts[0], End: starts[0] + a.Size, StreamTime: m.out.StreamTime, Record: r})
 	default:
@@ -200,14 +240,14 @@ func (m *model) fold(i int, r Record, reading Reading) {
 }
 
 // put adds a reading to one window.
-func (m *model) put(a *Aggregation, start int64, r Record, reading Reading) {
+func (m *model) put(a *Aggregation, start int64, r Record, reading Reading, index int64) {
 	id := WindowID(a.Name, reading.Key, start)
 	w := m.windows[id]
 	if w == nil {
 		w = &Window{Aggregation: a.Name, Key: reading.Key, Start: start, End: start + a.Size}
 		m.windows[id] = w
 	}
-	one := Folded{Time: reading.Time, Nanos: reading.Nanos, Offset: r.Offset, Values: reading.Values, Whole: reading.Whole}
+	one := Folded{Time: reading.Time, Nanos: reading.Nanos, Offset: r.Offset, Index: index, Values: reading.Values, Whole: reading.Whole}
 	one.Stray = strays(w.Readings, &one)
 	w.Readings = append(w.Readings, one)
 }
