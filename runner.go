@@ -413,8 +413,13 @@ func (l *life) corrupt(op string, err error) error {
 func (l *life) tellGroup() {
 	c := l.task.Committed()
 	next := c.Position
-	if !l.task.Dirty() && !l.task.InFlight() {
+	switch {
+	case !l.task.Dirty() && !l.task.InFlight():
 		next = l.task.Position() // past markers, so that lag reaches zero
+	case l.task.Waiting() > 0:
+		// Lag stays while due windows are to be emitted: another process's UntilIdle, which has nothing else to go by,
+		// must not take the partition for done and leave them where they are.
+		next = max(next-1, 0)
 	}
 	l.settled = next
 	l.show()

@@ -161,7 +161,7 @@ func (j *Job) outputs(ctx context.Context, reader *oracle.Reader, topic string) 
 	out := []Output{}
 	for _, messages := range partitions {
 		for _, m := range messages {
-			o, err := parseOutput(m)
+			o, err := ParseOutput(m)
 			if err != nil {
 				return nil, fmt.Errorf("%s/%d at offset %d: %w", topic, m.Partition, m.Offset, err)
 			}
@@ -171,8 +171,8 @@ func (j *Job) outputs(ctx context.Context, reader *oracle.Reader, topic string) 
 	return out, nil
 }
 
-// parseOutput reads the headers. Of two with one name the last counts: an input record may carry some of its own.
-func parseOutput(m oracle.Message) (Output, error) {
+// ParseOutput reads a late reading or dead letter by its headers. Of two with one name the last counts: an input record may carry some of its own.
+func ParseOutput(m oracle.Message) (Output, error) {
 	text := map[string]string{}
 	for _, h := range m.Headers {
 		text[h.Key] = string(h.Value)

@@ -347,7 +347,7 @@ func (w *sweepWorld) judge() error {
 		list  *[]Output
 	}{{sweepLate, &got.Late}, {sweepDead, &got.Dead}} {
 		for _, m := range w.messages(to.topic) {
-			o, err := parseOutput(m)
+			o, err := ParseOutput(m)
 			if err != nil {
 				return err
 			}

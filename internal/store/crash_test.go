@@ -312,6 +312,30 @@ func TestFsyncFailsOnce(t *testing.T) {
 	}
 }
 
+// TestStateDirectoryIsDurable lets a first process die after each operation of opening a directory whose parents it made
+// too. What the next one publishes survives a power failure: it makes all the names above durable, not only its own (C2).
+func TestStateDirectoryIsDurable(t *testing.T) {
+	l, path := newLives(t, 1), "/var/lib/tidemark/state/job/p3"
+	for n := 1; ; n++ {
+		fs, p := storetest.NewStrict(), &power{n: n}
+		_, err := OpenDir(storetest.Hook(fs, p.hook), path)
+		if !p.lost() {
+			if err != nil || n < 10 {
+				t.Errorf("%d operations: %v", n, err)
+			}
+			return
+		}
+		d := openDir(t, fs, path)
+		if _, err := l.publish(d, 1); err != nil {
+			t.Fatal(err)
+		}
+		left := fs.Crash(chances(0)) // nothing that was not synced
+		if all, err := List(left, path); err != nil || len(all) != 1 || all[0].Err != nil {
+			t.Fatalf("the first process died before operation %d; after a power failure: %+v, %v", n, all, err)
+		}
+	}
+}
+
 // TestThousandFailures fails a thousand attempts in a row, with removals failing too: the disk holds no more than the
 // two checkpoints and one attempt (S38).
 func TestThousandFailures(t *testing.T) {

@@ -77,17 +77,21 @@ func OpenDir(fs vfs.FS, path string) (*Dir, error) {
 	return d, d.sweep(names)
 }
 
-// makeDir makes a directory and syncs the directories that hold the new names. Those two levels up are synced in any
-// case: an earlier run may have made them and died before it could (S35). When that fails what was made is unmade: a
-// failed fsync may have lost the names for good, and only new ones can become durable (S32).
+// makeDir makes a directory and syncs the directories that hold the new names. All above are synced in any case: an
+// earlier run may have made them and died before it could (S35). Two levels up it must succeed; further up directories are
+// mostly somebody else's, who may forbid it or whose file system cannot. When it fails what was made is unmade: a failed
+// fsync may have lost the names for good, and only new ones can become durable (S32).
 func makeDir(fs vfs.FS, path string) error {
 	var made []string
 	for p := path; !exists(fs, p) && fs.PathDir(p) != p; p = fs.PathDir(p) {
 		made = append(made, p)
 	}
 	err := fs.MkdirAll(path, 0o700)
-	for i, p := 0, fs.PathDir(path); err == nil && i < max(2, len(made)); i, p = i+1, fs.PathDir(p) {
-		err = syncDir(fs, p)
+	for i, p := 0, path; err == nil && fs.PathDir(p) != p; i++ {
+		p = fs.PathDir(p)
+		if err = syncDir(fs, p); i >= max(2, len(made)) {
+			err = nil
+		}
 	}
 	if err != nil {
 		for _, p := range made {

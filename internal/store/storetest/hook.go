@@ -3,6 +3,7 @@
 package storetest
 
 import (
+	"errors"
 	"fmt"
 	"os"
 
@@ -36,6 +37,19 @@ func (o Op) Changes() bool {
 	}
 	return false
 }
+
+// Short is what the function of a Hook returns, instead of carrying a write out, to let so many bytes be written and no
+// more. With a nil Err the caller is told nothing but their number, as write(2) does.
+type Short struct {
+	Bytes int
+	Err   error
+}
+
+// Error names the bytes.
+func (s *Short) Error() string { return fmt.Sprintf("only %d bytes written: %v", s.Bytes, s.Err) }
+
+// Unwrap returns the cause.
+func (s *Short) Unwrap() error { return s.Err }
 
 // Hook returns a file system that hands each operation of fs to fn, which calls do to carry it out, or does not. What
 // fn returns is what the caller sees: an error after do is an operation that was done and not acknowledged. Operations
@@ -133,6 +147,12 @@ func (f *hookedFile) Write(b []byte) (n int, err error) {
 		n, err = f.File.Write(b)
 		return err
 	})
+	var short *Short
+	if errors.As(err, &short) {
+		if n, err = f.File.Write(b[:min(short.Bytes, len(b))]); err == nil {
+			err = short.Err
+		}
+	}
 	return n, err
 }
 

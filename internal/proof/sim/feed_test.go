@@ -1,0 +1,71 @@
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/tidemark-streams/tidemark/internal/kafka"
+)
+
+// feedStart is where event time begins: 2024-01-01T00:00:00Z, in ms.
+const feedStart = 1_704_067_200_000
+
+// feeder makes readings with everything in them that a job must get right: out of order, late, ahead of time, bad, and
+// numbers that a plain sum gets wrong. Devices are of one partition each.
+type feeder struct {
+	partitions int32
+	clock      []int64 // event time of each partition
+}
+
+// wave makes the records of a wave, by partition.
+func (f *feeder) wave(w wave) [][]kafka.Record {
+	r := rand.New(rand.NewPCG(w.Seed, 0xfeed))
+	records := make([][]kafka.Record, f.partitions)
+	for range w.N {
+		p := r.Int32N(f.partitions)
+		f.clock[p] += r.Int64N(2500)
+		records[p] = append(records[p], f.reading(r, p))
+	}
+	return records
+}
+
+func (f *feeder) reading(r *rand.Rand, p int32) kafka.Record {
+	device := fmt.Sprintf("p%d-%d", p, r.IntN(4))
+	at := feedStart + f.clock[p] - r.Int64N(1500)
+	stamp := at + r.Int64N(2000) // of the record
+	switch r.IntN(30) {
+	case 0, 1:
+		at -= r.Int64N(60_000) // late
+	case 2:
+		at += 4 * 60_000 // ahead, and accepted
+	case 3:
+		at += 60 * 60_000 // ahead, and refused
+	case 4:
+		stamp -= r.Int64N(200_000) // the clock of the record jumps
+	}
+	value := fmt.Sprintf(`{"device":%q,"ts":%d,"v":%s}`, device, at, number(r))
+	if r.IntN(25) == 0 {
+		value = bad(r, device, at)
+	}
+	return kafka.Record{Key: []byte(device), Value: []byte(value), Timestamp: stamp}
+}
+
+func number(r *rand.Rand) string {
+	switch r.IntN(12) {
+	case 0:
+		return "1e16"
+	case 1:
+		return "-1e16"
+	case 2:
+		return "-0"
+	case 3:
+		return "1e-7"
+	}
+	return fmt.Sprintf("%d.%d", r.IntN(200)-100, r.IntN(1000))
+}
+
+func bad(r *rand.Rand, device string, at int64) string {
+	forms := []string{`{"device":%q,"ts":%d,"v":null}`, `{"device":%q,"ts":%d}`, `{"device":%q,"ts":%d,"v":`, `{"device":%q,"ts":-%d,"v":1}`,
+		`{"device":%q,"ts":%d,"v":1,"v":2}`, `{"device":%q,"ts":"%d","v":1}`}
+	return fmt.Sprintf(forms[r.IntN(len(forms))], device, at)
+}

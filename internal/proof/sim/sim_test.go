@@ -1,0 +1,148 @@
+package sim
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+var (
+	seedFlag = flag.Uint64("sim.seed", 0, "seed of the first scenario; 0 is a new one")
+	runsFlag = flag.Int("sim.runs", 0, "so many scenarios; 0: as many as there is time for")
+	timeFlag = flag.Duration("sim.time", 3*time.Second, "how long scenarios are drawn, without sim.runs")
+	logFlag  = flag.Bool("sim.log", false, "print the log of the instances")
+)
+
+// play tells one scenario in a bubble of its own.
+func play(t *testing.T, s *scenario, p *plant) (tally, error) {
+	t.Helper()
+	dir, err := scratch(s.Seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	out := io.Discard
+	if *logFlag {
+		out = os.Stderr
+	}
+	var w *world
+	synctest.Test(t, func(*testing.T) {
+		w = newWorld(s, p, dir, slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.LevelInfo})))
+		err = w.run()
+	})
+	return w.tally, err
+}
+
+// TestSim tells fresh scenarios. It prints the seed, and of a scenario that fails the smallest one that does, to be kept in
+// testdata/kept, and the command that replays it.
+func TestSim(t *testing.T) {
+	// One at a time, so that the order of goroutines hardly depends on anything but the scenario.
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	seed := *seedFlag
+	if seed == 0 {
+		seed = uint64(time.Now().UnixNano()) >> 10 << 10
+	}
+	fmt.Fprintf(os.Stderr, "sim: source %s, seed %d; again: make sim SEED=%d RUNS=%d\n", source(), seed, seed, *runsFlag)
+	began, all, n := time.Now(), newTally(), 0
+	for ; *runsFlag > 0 && n < *runsFlag || *runsFlag == 0 && time.Since(began) < *timeFlag; n++ {
+		s := draw(seed + uint64(n))
+		counted, err := play(t, s, &plant{})
+		all.add(&counted)
+		if err == nil && *runsFlag == 1 { // a replay
+			err = failing(t, s, &plant{}, replays)
+		}
+		if err != nil {
+			t.Errorf("scenario %d: %v\nagain: make sim SEED=%d RUNS=1", s.Seed, err, s.Seed)
+			smallest, failure := shrink(t, s, &plant{})
+			t.Errorf("smallest: %v\nto keep it: testdata/kept/NAME.json\n%s", failure, smallest)
+			break
+		}
+	}
+	took := time.Since(began)
+	t.Logf("%d scenarios from seed %d in %v, %.0f a minute: %s", n, seed, took.Round(time.Millisecond), float64(n)/took.Minutes(), &all)
+	if all.crashes == 0 {
+		t.Error("nothing crashed")
+	}
+}
+
+// replays is how often one scenario is tried again when it is the only one asked for.
+const replays = 100
+
+// keptTries is how often a scenario that failed once is played.
+const keptTries = 5
+
+// TestSimKept plays what has failed before. Each file is a scenario, shrunk; its name says what was wrong.
+func TestSimKept(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join("testdata", "kept", "*.json"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no kept scenarios: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".json"), func(t *testing.T) {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := parse(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := failing(t, s, &plant{}, keptTries); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestSimShrinks lets a scenario of a planted defect shrink: the smallest one still fails, and is a good deal smaller.
+func TestSimShrinks(t *testing.T) {
+	p := &plants[slices.IndexFunc(plants, func(p plant) bool { return p.name == "input position off by one" })]
+	for seed := uint64(1); ; seed++ {
+		s := draw(seed)
+		if len(s.Waves) < 4 || failing(t, s, p, 1) == nil {
+			continue
+		}
+		smallest, _ := shrink(t, s, p)
+		if err := failing(t, smallest, p, shrinkTries); err == nil {
+			t.Error("what was left does not fail any more")
+		}
+		if before, after := len(s.String()), len(smallest.String()); after > before/2 {
+			t.Errorf("%d bytes of scenario, still %d after shrinking:\n%s", before, after, smallest)
+		}
+		return
+	}
+}
+
+// TestSimDrawsTheSame holds the drawing to its seed, and what is kept to what it was.
+func TestSimDrawsTheSame(t *testing.T) {
+	for seed := range uint64(50) {
+		if a, b := draw(seed), draw(seed).clone(); a.String() != b.String() {
+			t.Errorf("seed %d gives %s and %s", seed, a, b)
+		}
+	}
+}
+
+// source is the commit under test.
+func source() string {
+	text, err := exec.Command("git", "describe", "--tags", "--always", "--dirty").Output()
+	if err != nil {
+		return "unknown"
+	}
+	return strings.TrimSpace(string(text))
+}
+
+// String is the tally in one line.
+func (t *tally) String() string {
+	return fmt.Sprintf("%d processes, %d crashes (%d power failures, %d hurts at their point), %d pauses, %d planned stops, %d requests failed, "+
+		"%d operations of disks failed, recovered from %v", t.lives, t.crashes, t.powers, t.met, t.pauses, t.stops, t.injected, t.broken, t.recovered)
+}
