@@ -9,6 +9,8 @@
 #   page      pictures of the status page, wide and narrow, by the browser that BROWSER names: bin/page
 #   bench     benchmarks, with the machine and the Go version in the output
 #   bench-kafka  the whole job beside Kafka Streams on Apache Kafka, which it starts, then the parts: needs a JDK 17 and Maven
+#   sim       whole instances on virtual time, hurt as SEED says: crashes, power failures, pauses, broker and disk faults.
+#             [SEED=..] [RUNS=..] [TIME=60s], and everything that ever failed
 #   sweep     every pair of crash positions of the step machine, and many triples; every damage of a checkpoint
 #   realdata  every set of ../shared/data against its truth file, when the data is there
 #   kafka     all that needs Apache Kafka, one broker and three: about 15 minutes. TIDEMARK_KILLS=100 for more
@@ -30,7 +32,7 @@ BROWSER ?= chromium
 # of kills and zombies.
 KAFKA_QUICK := ^(TestConformance|TestRestartDoesNotWaitForTheSession|TestTwoInstancesKilledAndPaused)$$
 
-.PHONY: build faulty faulty-test test check page bench bench-kafka realdata kafka kafka-up kafka-down kills kills-kafka soak sweep clean
+.PHONY: build faulty faulty-test test check page bench bench-kafka realdata kafka kafka-up kafka-down kills kills-kafka soak sim sweep clean
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/tidemark ./cmd/tidemark
@@ -47,6 +49,7 @@ test: build faulty
 	$(GO) vet ./...
 	@$(if $(RACE),:,echo 'no C compiler: testing without the race detector')
 	$(GO) test $(RACE) -timeout 15m $$($(GO) list ./... | grep -v /integration)
+	$(GO) test -v -count 1 -run '^TestSim$$' ./internal/proof/sim -args -sim.time 60s
 	TIDEMARK_BIN=$(CURDIR)/bin/tidemark TIDEMARK_FAULTY_BIN=$(CURDIR)/bin/tidemark-faulty $(GO) test -v -timeout 15m ./integration
 	$(GO) test ./integration/kafkarun
 	TIDEMARK_BIN=$(CURDIR)/bin/tidemark TIDEMARK_KILLS=3 $(GO) test -v -timeout 10m -run '$(KAFKA_QUICK)' ./integration/kafka
@@ -105,6 +108,11 @@ due: build
 soak: build
 	TIDEMARK_BIN=$(CURDIR)/bin/tidemark TIDEMARK_SOAK_MINUTES=$(MINUTES) TIDEMARK_SEED=$(SEED) TIDEMARK_SOAK_RATE=$(RATE) \
 		$(GO) test -v -count 1 -timeout 24h -run '^TestSoak$$' ./integration/kafka
+
+# RUNS=1 replays one scenario, many times; without RUNS new ones are told for TIME.
+TIME ?= 60s
+sim:
+	$(GO) test -v -count 1 -timeout 0 -run '^TestSim(Kept)?$$' ./internal/proof/sim -args -sim.seed $(or $(SEED),0) -sim.runs $(or $(RUNS),0) -sim.time $(TIME)
 
 sweep:
 	$(GO) test -v -timeout 60m -run Sweep ./internal/proof -args -sweep.stride 1 -sweep.deep 20000

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -419,4 +420,52 @@ func TestRestartAtOnceWaitsForTheDyingHolder(t *testing.T) {
 	if err := <-opened; err != nil {
 		t.Errorf("a restart at once is refused: %v", err)
 	}
+}
+
+// The lag of a partition stays while due windows are still to be emitted, also when all input is committed: another
+// process's UntilIdle goes by it, and must not end before somebody has emitted them (I10).
+func TestLagStaysWhileWindowsAreDue(t *testing.T) {
+	w := newWorld(t, 2)
+	w.produce(2*tallyWindow + 2) // the last record of each partition closes all windows before it
+	end := w.cluster.Offsets("in", 0).HighWatermark
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	options := w.options()
+	options.UntilIdle, options.Commit.MaxRecords = false, 8
+	stuck := &kafka.Error{Class: kafka.ClassTransient, Op: "end transaction", Offset: -1, Err: context.DeadlineExceeded}
+	var met atomic.Int32 // the partition
+	met.Store(-1)
+	options.Progress = func(e Event) {
+		if e.Kind == EventCommitted && int64(e.Commit.Position) == end && e.Waiting > 0 && met.CompareAndSwap(-1, e.Partition) {
+			w.cluster.Inject(func(c kafkatest.Call) kafkatest.Verdict { // nothing is committed any more
+				if c.Op == kafkatest.OpCommit {
+					return kafkatest.Fail(stuck)
+				}
+				return kafkatest.Verdict{}
+			})
+			cancel()
+		}
+	}
+	app, err := New(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = app.Run(ctx) // its last commits fail
+	if met.Load() < 0 {
+		t.Fatal("no commit with windows left was met")
+	}
+	w.cluster.Inject(nil)
+	admin, _ := w.cluster.Admin()
+	offsets, err := admin.GroupOffsets(t.Context(), "job", "in")
+	if err != nil || int64(offsets[met.Load()].Next) >= end {
+		t.Errorf("the group knows all of partition %d as done, %+v (%v), and windows wait", met.Load(), offsets, err)
+	}
+	members, err := admin.Members(t.Context(), "job")
+	if err != nil || len(members) != 1 {
+		t.Fatal(members, err)
+	}
+	w.cluster.Evict("job", members[0].ID)
+	w.dir = t.TempDir()
+	w.run(w.options())
+	w.results()
 }

@@ -75,7 +75,8 @@ var rooms = []room{
 			"golang.org/x/term", "golang.org/x/sys", franz},
 	},
 	{dir: "cmd/tidemark/internal/embedded", outside: []string{franz}},
-	{dir: "bench"}, // tests only
+	{dir: "bench"},              // tests only
+	{dir: "internal/proof/sim"}, // tests only
 	{dir: "integration/peers", ours: []string{".", "integration/kafkarun", "internal/record", "internal/status"}, reach: engine, outside: []string{franz}},
 	{dir: "integration/kafkaup", ours: []string{"integration/kafkarun"}, outside: []string{franz}},
 	{dir: "integration/kafkarun", outside: []string{franz}}, // asks brokers what ours has no need to ask: who is alive, who is in sync

@@ -86,7 +86,7 @@ func (s *scenario) String() string {
 	return string(text)
 }
 
-var functionNames = strings.Fields("count sum min max mean range variance stddev variance_pop stddev_pop first last")
+var functionNames = strings.Fields("count sum min max mean range variance stddev variance_pop stddev_pop first last delta rate time_mean distinct p50 p90 p99")
 
 // The points at which an instance may be hurt, with how often each comes in a short life. Names of requests are those of
 // the seam, of files those of storetest, of steps those of the App.
@@ -150,7 +150,7 @@ func drawAggregation(r *rand.Rand, n int) aggregation {
 		}
 	}
 	for _, name := range functionNames {
-		odds := 2
+		odds := 3
 		if strings.HasPrefix(name, "stddev") {
 			odds = 8 // the oracle takes most of its time for exact roots
 		}

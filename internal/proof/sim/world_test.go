@@ -286,18 +286,19 @@ func (w *world) jobConfig() job.Config {
 	c := job.Config{Input: inTopic, Format: format, Partitioner: job.Unchecked}
 	for _, a := range w.s.Aggregations {
 		var functions aggregate.Functions
+		var percents aggregate.Percents
 		for _, name := range a.Functions {
-			f, err := aggregate.ParseFunction(name)
+			f, p, err := aggregate.ParseFunction(name)
 			if err != nil {
 				panic(err)
 			}
-			functions |= f
+			functions, percents = functions|f, percents|p
 		}
 		var kind window.Kind = window.Tumbling{Size: a.Size, Offset: a.Offset}
 		if a.Step > 0 {
 			kind = window.Hopping{Size: a.Size, Step: a.Step, Offset: a.Offset}
 		}
-		c.Aggregations = append(c.Aggregations, job.Aggregation{Name: a.Name, Window: kind, Grace: a.Grace, Functions: functions})
+		c.Aggregations = append(c.Aggregations, job.Aggregation{Name: a.Name, Window: kind, Grace: a.Grace, Functions: functions, Percents: percents})
 	}
 	return c
 }
