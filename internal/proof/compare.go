@@ -13,10 +13,43 @@ import (
 	"github.com/tidemark-streams/tidemark/internal/proof/oracle"
 )
 
-// Expected is what the oracle computed of the whole input.
+// Expected is what the oracle computed of the whole input. It is used by one goroutine at a time.
 type Expected struct {
 	Config   *oracle.Config
 	Outcomes []*oracle.Outcome // by input partition
+
+	answers map[question]answer // kept from comparison to comparison: a deviation takes the oracle long
+}
+
+// question is one function of one value over the first n readings of a window.
+type question struct {
+	window   *oracle.Window
+	value, n int
+	function string
+}
+
+type answer struct {
+	text      string
+	whole     bool // a whole number of any size
+	beyond    bool // the doubles
+	unordered bool
+}
+
+// answer asks the oracle, unless it has been asked before.
+func (e *Expected) answer(q question) answer {
+	if a, known := e.answers[q]; known {
+		return a
+	}
+	stats := q.window.Stats(q.value, q.n)
+	text, whole := statText(stats, q.function)
+	x, _ := stats.Function(q.function)
+	a := answer{text: text, whole: whole, beyond: math.IsInf(x, 0),
+		unordered: slices.Contains([]string{"delta", "rate", "time_mean"}, q.function) && stats.Unordered()}
+	if e.answers == nil {
+		e.answers = map[question]answer{}
+	}
+	e.answers[q] = a
+	return a
 }
 
 // Expect lets the oracle judge an input topic, read to its end.
@@ -184,7 +217,6 @@ func (c *comparison) difference(w *oracle.Window, l *Line, n int) string {
 	}
 	beyond, unordered := false, false
 	for i, value := range c.want.Config.Values {
-		stats := w.Stats(i, n)
 		for _, function := range c.functions(w.Aggregation) {
 			name := function
 			if len(c.want.Config.Values) > 1 {
@@ -194,13 +226,11 @@ func (c *comparison) difference(w *oracle.Window, l *Line, n int) string {
 			if !there {
 				return fmt.Sprintf("a number %q\x00none", name)
 			}
-			want, whole := statText(stats, function)
-			if !sameNumber(want, got, whole) {
-				return fmt.Sprintf("%s %s\x00%s %s", name, want, name, got)
+			want := c.want.answer(question{w, i, n, function})
+			if !sameNumber(want.text, got, want.whole) {
+				return fmt.Sprintf("%s %s\x00%s %s", name, want.text, name, got)
 			}
-			x, _ := stats.Function(function)
-			beyond = beyond || math.IsInf(x, 0)
-			unordered = unordered || slices.Contains([]string{"delta", "rate", "time_mean"}, function) && stats.Unordered()
+			beyond, unordered = beyond || want.beyond, unordered || want.unordered
 		}
 	}
 	if beyond != l.Overflow {
