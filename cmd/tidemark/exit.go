@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tidemark-streams/tidemark"
+	"github.com/tidemark-streams/tidemark/internal/job"
 	"github.com/tidemark-streams/tidemark/internal/kafka"
 )
 
@@ -38,6 +39,7 @@ func unreached(err error) error { return &coded{unreachable, err} }
 // codeOf is the one place where an error becomes an exit code.
 func codeOf(err error) int {
 	var own *coded
+	var bad *job.BadError
 	switch {
 	case err == nil:
 		return done
@@ -45,7 +47,7 @@ func codeOf(err error) int {
 		return own.code
 	case errors.Is(err, tidemark.ErrUnreachable):
 		return unreachable
-	case kafka.ClassOf(err) == kafka.ClassFenced, errors.Is(err, kafka.ErrSeatTaken):
+	case errors.As(err, &bad), kafka.ClassOf(err) == kafka.ClassFenced, errors.Is(err, kafka.ErrSeatTaken):
 		return stopped
 	}
 	return refused

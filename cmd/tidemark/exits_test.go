@@ -18,6 +18,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/tidemark-streams/tidemark"
+	"github.com/tidemark-streams/tidemark/internal/job"
 	"github.com/tidemark-streams/tidemark/internal/kafka"
 )
 
@@ -40,6 +41,7 @@ func TestCodeOf(t *testing.T) {
 		{classed(kafka.ClassLost), refused},
 		{classed(kafka.ClassCorrupt), refused},
 		{errors.Join(io.EOF, classed(kafka.ClassFenced)), stopped},
+		{&kafka.Error{Class: kafka.ClassPermanent, Err: fmt.Errorf("input offset 6: %w", &job.BadError{})}, stopped},
 	} {
 		if got := codeOf(c.err); got != c.want {
 			t.Errorf("exit code of %v is %d, want %d", c.err, got, c.want)

@@ -40,6 +40,9 @@ type countersForm struct {
 	Ahead        record.Count `json:"ahead"`
 	Untimed      record.Count `json:"untimed"`
 	Duplicates   record.Count `json:"duplicates"`
+
+	RefusedPeriod record.Count `json:"refused_period"`
+	RefusedInIt   record.Count `json:"refused_in_period"`
 }
 
 type aggregationForm struct {

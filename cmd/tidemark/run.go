@@ -178,6 +178,7 @@ func processorConfig(defined *config.Job) job.Config {
 		Quorum:        defined.Input.Quorum,
 		Dedup:         job.Dedup{Within: defined.Dedup},
 		Part:          map[config.Stage]job.Part{config.Relay: job.Relay, config.Relayed: job.Relayed}[defined.Stage],
+		MaxBad:        job.MaxBad{Readings: defined.MaxBad.Readings, Per: defined.MaxBad.Per},
 	}
 	for _, a := range defined.Aggregations {
 		c.Aggregations = append(c.Aggregations, job.Aggregation{Name: a.Name, Window: a.Window, Grace: a.Grace, Functions: a.Functions,

@@ -2,6 +2,8 @@ package config
 
 import (
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/tidemark-streams/tidemark/reading"
 	"github.com/tidemark-streams/tidemark/window"
@@ -17,6 +19,8 @@ func (d *decoder) dedup(root *section, j *Job) {
 	case s.off || len(by) == 0 || byTime:
 	case len(by) > 1 || by[0] == "key" || by[0] == "time":
 		d.add(at[0], "dedup.by", wrongf("%q: want [key, time], or a list of one field", by))
+	case j.Input.Rekey.On:
+		d.add(at[0], "dedup.by", wrongf("%q: rekey hands on no sequence numbers", by).hinted("want [key, time]"))
 	default:
 		j.Input.Format.Sequence = &reading.Part{Path: by[0]}
 		if err := j.Input.Format.Check(); err != nil && len(d.faults) == 0 {
@@ -70,3 +74,17 @@ func (j *Job) longestOpen() (longest int64) {
 	}
 	return longest
 }
+
+// maxBad is a number of readings in a while, or off.
+var maxBad = spec[MaxBad]{kind: kindText, want: "READINGS/DURATION, as 1000/1m, or off", parse: func(text string) (MaxBad, *wrong) {
+	if text == "off" {
+		return MaxBad{}, nil
+	}
+	count, per, ok := strings.Cut(text, "/")
+	n, err := strconv.ParseInt(count, 10, 64)
+	if !ok || err != nil || n < 1 || strconv.FormatInt(n, 10) != count {
+		return MaxBad{}, wrongf("%s: want READINGS/DURATION, as 1000/1m, or off", shown(text))
+	}
+	ms, w := duration(window.Sizes).parse(per)
+	return MaxBad{n, ms}, w
+}}

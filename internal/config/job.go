@@ -17,6 +17,7 @@ type Job struct {
 	Dedup        int64  // ms for which readings are remembered; 0 without dedup
 	Late         string // topic; "" when late readings are only counted
 	DeadLetter   string // topic
+	MaxBad       MaxBad
 	Changelog    Changelog
 	State        State
 	Commit       Commit
@@ -33,6 +34,12 @@ type Job struct {
 	Warnings []Fault
 
 	settings []Setting
+}
+
+// MaxBad is how many readings of a partition may be refused in a while; the zero MaxBad is no limit.
+type MaxBad struct {
+	Readings int64
+	Per      int64 // ms
 }
 
 // Kafka says which brokers to use: those of Brokers, or the embedded one.

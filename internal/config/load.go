@@ -85,7 +85,7 @@ func (d *decoder) job(root *section) *Job {
 
 	dead := root.section("dead_letter", "{topic: TOPIC}")
 	j.DeadLetter = topics.get(dead, "topic", j.Name, "-dead", roleDead, topic)
-	dead.later("max_bad")
+	j.MaxBad, _ = get(dead, "max_bad", "off", maxBad)
 	dead.close()
 
 	j.Changelog = d.changelog(root, topics, j)

@@ -23,6 +23,7 @@ type Config struct {
 	Aggregations  []Aggregation // none of a Relay
 	Quorum        int           // how many devices must have reached a time before stream time does (R11); 0 and 1: any reading does
 	Dedup         Dedup
+	MaxBad        MaxBad
 	Part          Part
 }
 
@@ -47,7 +48,7 @@ type Limits struct {
 
 // Check returns all faults of the configuration, joined, or nil.
 func (c *Config) Check() error {
-	faults := []error{c.Format.Check(), c.checkPartitioning(), c.checkDedup()}
+	faults := []error{c.Format.Check(), c.checkPartitioning(), c.checkDedup(), c.MaxBad.check()}
 	if c.Quorum < 0 || c.Quorum > record.MaxQuorum {
 		faults = append(faults, fmt.Errorf("quorum of %d devices: want 0 to %d", c.Quorum, record.MaxQuorum))
 	}

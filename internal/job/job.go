@@ -100,8 +100,18 @@ func (j *Job) Aggregations() []task.Aggregation { return j.names }
 //  4. the reading goes to each of its windows that is not due; where all are due it is late for the aggregation.
 //
 // A record that cannot be split into readings counts as one, and so does one that holds none, which is filtered (I9). A
-// refused reading moves nothing but its counters. The only error is a *MisroutedError, or state that cannot be read.
+// refused reading moves nothing but its counters. The only errors are a *MisroutedError, a *BadError, or state
+// that cannot be read.
 func (j *Job) Process(v *task.View, in *task.Input) error {
+	refused := v.Counters().DeadLettered
+	err := j.process(v, in)
+	if refused = v.Counters().DeadLettered - refused; err == nil && refused > 0 && j.config.MaxBad.Readings > 0 {
+		return j.limitBad(v, in, refused)
+	}
+	return err
+}
+
+func (j *Job) process(v *task.View, in *task.Input) error {
 	counters := v.Counters()
 	j.headers.list = in.Headers
 	j.record.Value, j.record.Key, j.record.Timestamp = in.Value, in.Key, in.Timestamp

@@ -114,7 +114,7 @@ func fakeCommit(number uint64, live, records byte) []byte {
 	b = append(b, 1, 'b')
 	b = binary.AppendVarint(b, o.SetterOffset)
 	n := o.Counters
-	b = append(b, byte(n.In), byte(n.Accepted), byte(n.DeadLettered), 0, 0, 0, byte(n.Ahead), byte(n.Untimed), byte(n.Duplicates))
+	b = append(b, byte(n.In), byte(n.Accepted), byte(n.DeadLettered), 0, 0, 0, byte(n.Ahead), byte(n.Untimed), byte(n.Duplicates), 0, 0)
 	a := o.Aggregations[0]
 	b = append(append(b, 1, 6), "minute"...)
 	b = append(b, make([]byte, 8)...)

@@ -38,6 +38,7 @@ func drawCommit(t *rapid.T) *Commit {
 			In: drawCount(t, "in"), Accepted: drawCount(t, "accepted"), DeadLettered: drawCount(t, "dead"),
 			Filtered: drawCount(t, "filtered"), Skipped: drawCount(t, "skipped"), Repeated: drawCount(t, "repeated"),
 			Ahead: drawCount(t, "ahead"), Untimed: drawCount(t, "untimed"), Duplicates: drawCount(t, "duplicates"),
+			RefusedPeriod: drawCount(t, "period"), RefusedInIt: drawCount(t, "refused in it"),
 		},
 		Digest: drawDigest(t, "digest"), Live: drawCount(t, "live"), Records: drawCount(t, "records"),
 		MinRetention: rapid.Int64Min(0).Draw(t, "retention"), TZData: drawText(t, "tz", 0, MaxText),

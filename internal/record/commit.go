@@ -48,6 +48,10 @@ type Counters struct {
 	Ahead        Count // accepted readings whose event time lies after their record's
 	Untimed      Count // records without a usable record timestamp
 	Duplicates   Count // readings that dedup knew already
+
+	// For dead_letter.max_bad: the latest period of record time in which readings were refused, and how many were.
+	RefusedPeriod Count
+	RefusedInIt   Count
 }
 
 // AggregationState is what the commit record keeps for each aggregation. Accepted readings of the task since this

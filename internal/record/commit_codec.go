@@ -55,8 +55,9 @@ func (c *Commit) Append(dst []byte) []byte {
 }
 
 // list is the counters in the order of format 1.
-func (n *Counters) list() [9]Count {
-	return [...]Count{n.In, n.Accepted, n.DeadLettered, n.Filtered, n.Skipped, n.Repeated, n.Ahead, n.Untimed, n.Duplicates}
+func (n *Counters) list() [11]Count {
+	return [...]Count{n.In, n.Accepted, n.DeadLettered, n.Filtered, n.Skipped, n.Repeated, n.Ahead, n.Untimed, n.Duplicates,
+		n.RefusedPeriod, n.RefusedInIt}
 }
 
 func (a *AggregationState) append(dst []byte) []byte {
@@ -154,6 +155,8 @@ func (r *reader) counters() (c Counters) {
 	c.Ahead = r.count("readings ahead of their record")
 	c.Untimed = r.count("records without a time")
 	c.Duplicates = r.count("readings known already")
+	c.RefusedPeriod = r.count("period of refused readings")
+	c.RefusedInIt = r.count("readings refused in a period")
 	return c
 }
 

@@ -63,7 +63,7 @@ func sampleCommit() *Commit {
 		SourceHash: 0x1111111111111111, OutputHash: 0x2222222222222222,
 		Position: 100_000, Epoch: 7, Anchor: Anchor{Offset: 99_998, Hash: Digest{Hi: 3, Lo: 4}},
 		StreamTime: 1_704_067_200_000, SetterKey: []byte("boiler-7"), SetterOffset: 99_990,
-		Counters: Counters{In: 1000, Accepted: 900, DeadLettered: 60, Filtered: 26, Skipped: 10, Duplicates: 4, Repeated: 5, Ahead: 2, Untimed: 1},
+		Counters: Counters{In: 1000, Accepted: 900, DeadLettered: 60, Filtered: 26, Skipped: 10, Duplicates: 4, RefusedPeriod: 28_401_120, RefusedInIt: 3, Repeated: 5, Ahead: 2, Untimed: 1},
 		Aggregations: []AggregationState{
 			{Name: "hourly", Fingerprint: 0xaaaaaaaaaaaaaaaa, ClosedEnd: 1_704_063_600_000, Folded: 890, Late: 10, Missed: 10, Results: 77},
 			{Name: "tägliche Werte", Fingerprint: 1, ClosedEnd: NoTime, Since: 500, Folded: 390, PartlyLate: 7, Late: 3, Missed: 21},

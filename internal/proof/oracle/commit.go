@@ -71,6 +71,8 @@ func parseCommit(value []byte) (*Commit, error) {
 	n.In, n.Accepted, n.DeadLettered, n.Filtered, n.Skipped = r.count(), r.count(), r.count(), r.count(), r.count()
 	r.count() // records that came again, which depends on the crashes
 	n.Ahead, n.Untimed, n.Duplicates = r.count(), r.count(), r.count()
+	r.count() // the period of max_bad, and how many were refused in it
+	r.count()
 	for range min(r.count(), 1000) {
 		a := AggregationCounters{Name: r.text()}
 		r.fixed() // fingerprint

@@ -172,9 +172,9 @@ func commitRecord(t *testing.T) []byte {
 	b = append(b, 1)          // leader epoch -1
 	b = append(b, 0xCE, 0x0F) // anchor offset 999
 	b = append(b, "anchor of 16 byt"...)
-	b = append(b, 13, 1, 'k', 6)              // stream time -7, set by key "k" at offset 3
-	b = append(b, 9, 5, 3, 0, 0, 77, 1, 2, 1) // counters
-	b = append(b, 1, 1, 'h')                  // one aggregation
+	b = append(b, 13, 1, 'k', 6)                    // stream time -7, set by key "k" at offset 3
+	b = append(b, 9, 5, 3, 0, 0, 77, 1, 2, 1, 0, 0) // counters
+	b = append(b, 1, 1, 'h')                        // one aggregation
 	b = append(b, "fingerp."...)
 	b = append(b, 15, 0, 3, 0, 2, 2, 1) // closed end -8, since 0, folded 3, late 2, missed 2, results 1
 	b = append(b, "digest with 16 b"...)
