@@ -12,6 +12,7 @@
 #   sim       whole instances on virtual time, hurt as SEED says: crashes, power failures, pauses, broker and disk faults.
 #             [SEED=..] [RUNS=..] [TIME=60s], and everything that ever failed
 #   sweep     every pair of crash positions of the step machine, and many triples; every damage of a checkpoint
+#   agree     the fast reader against encoding/json and the oracle on 10 million documents, once a week; the seed is printed
 #   realdata  every set of ../shared/data against its truth file, when the data is there
 #   kafka     all that needs Apache Kafka, one broker and three: about 15 minutes. TIDEMARK_KILLS=100 for more
 #   kills     tidemark verify with N=10000 kills on the embedded broker; the report goes to docs/reports. [SEED=..]
@@ -70,6 +71,10 @@ bench-kafka: build
 	$(GO) run ./integration/peers -tidemark bin/tidemark
 	@$(GO) version; uname -srm; grep -m1 'model name' /proc/cpuinfo 2>/dev/null || true
 	$(GO) test -run '^$$' -bench . -benchmem -timeout 30m ./integration/kafka
+
+agree:
+	TIDEMARK_SWEEP=10000000 $(GO) test -v -count 1 -timeout 300m -run TestRandomDocuments ./reading
+	TIDEMARK_DOCUMENTS=20000 $(GO) test -v -count 1 -timeout 120m -run 'TestReadersAgree|TestShapesAgree' ./internal/proof
 
 realdata: build
 	TIDEMARK_BIN=$(CURDIR)/bin/tidemark TIDEMARK_REALDATA=all $(GO) test -v -count 1 -timeout 60m -run RealData ./integration

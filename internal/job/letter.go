@@ -205,15 +205,15 @@ func (j *Job) emitDead(v *task.View, in *task.Input, f fault, which []int32) {
 }
 
 // emitLate emits a record that came too late for every window of an aggregation; one that is in time for some of them is
-// only counted (I9, R18). start and end are of the first of them, so that a grace longer by more than the lateness had
+// only counted (I9, R18). The miss is that of the first of them, so that a grace longer by more than the lateness had
 // been enough for all.
-func (j *Job) emitLate(v *task.View, in *task.Input, aggregation int, start, end int64, which []int32) {
+func (j *Job) emitLate(v *task.View, in *task.Input, aggregation int, m miss, which []int32) {
 	l := newLetter(j.config.Input, j.routing.partition, in)
 	l.text(HeaderAggregation, j.config.Aggregations[aggregation].Name)
-	l.number(HeaderWindowStart, start)
-	l.number(HeaderWindowEnd, end)
-	l.number(HeaderStreamTime, v.StreamTime())
-	l.number(HeaderLateness, v.ClosedEnd(aggregation)-end)
+	l.number(HeaderWindowStart, m.start)
+	l.number(HeaderWindowEnd, m.end)
+	l.number(HeaderStreamTime, m.streamTime)
+	l.number(HeaderLateness, m.closed-m.end)
 	l.indexes(which)
 	l.fit(j.limits.Late)
 	v.Emit(task.SinkLate, aggregation, l.key, l.value, l.all())

@@ -35,9 +35,12 @@ type apart struct {
 
 // lateReadings are those of an aggregation.
 type lateReadings struct {
-	which      []int32
-	start, end int64 // window that the first of them missed, the first of several
+	which []int32
+	first miss // of the first of them
 }
+
+// miss is how a reading came too late: the window that it missed, the first of several, and how things stood then.
+type miss struct{ start, end, streamTime, closed int64 }
 
 // judgeMany judges the n readings of the open record.
 func (j *Job) judgeMany(v *task.View, in *task.Input, n int) error {
@@ -61,7 +64,7 @@ func (j *Job) judgeMany(v *task.View, in *task.Input, n int) error {
 	}
 	for i := range a.late {
 		if l := &a.late[i]; len(l.which) > 0 {
-			j.emitLate(v, in, i, l.start, l.end, l.which)
+			j.emitLate(v, in, i, l.first, l.which)
 		}
 	}
 	if len(a.bad) > 0 {
@@ -85,14 +88,14 @@ func (j *Job) refuseReading(v *task.View, in *task.Input, i int, f fault) {
 
 // late sees to the letter of a reading that is late for an aggregation; its windows are in spans.
 func (j *Job) late(v *task.View, in *task.Input, aggregation int, index int32) {
-	start, end := j.spans[0].Start, j.spans[0].End
+	first := miss{start: j.spans[0].Start, end: j.spans[0].End, streamTime: v.StreamTime(), closed: v.ClosedEnd(aggregation)}
 	if !j.many {
-		j.emitLate(v, in, aggregation, start, end, nil)
+		j.emitLate(v, in, aggregation, first, nil)
 		return
 	}
 	l := &j.apart.late[aggregation]
 	if len(l.which) == 0 {
-		l.start, l.end = start, end
+		l.first = first
 	}
 	l.which = append(l.which, index)
 }
