@@ -99,3 +99,13 @@ func TestVerifyRefuses(t *testing.T) {
 		}
 	}
 }
+
+// TestVerifyWithoutOracle tries a job with sessions, days of a time zone, percentiles, dedup, a quorum and results before
+// their end, which has no oracle: a clean run over the same readings stands in for it.
+func TestVerifyWithoutOracle(t *testing.T) {
+	t.Parallel()
+	v, code, said := verify(t, "-c", "testdata/no-oracle.yaml", "--kills", "8", "--seed", fmt.Sprint(1+seed(t)%1_000_000))
+	if code != 0 || v.Useful < 8 || !strings.Contains(said, "held against a run of its own") {
+		t.Errorf("exit code %d, %+v; it said:\n%s", code, v, said)
+	}
+}

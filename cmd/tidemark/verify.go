@@ -122,9 +122,12 @@ func (e *env) newTrial(ctx context.Context, o *verifyOptions, defined *config.Jo
 	if defined.Input.Rekey.On {
 		return nil, errors.New("verify of a job with input.rekey: not yet: its oracle reads input that is partitioned by the key")
 	}
-	model, err := oracleConfig(defined)
+	model, foreign, err := oracleConfig(defined)
 	if err != nil {
 		return nil, err
+	}
+	if len(foreign) > 0 {
+		e.say("verify: the oracle does not know %s: the job is held against a run of its own that nobody disturbs", strings.Join(foreign, ", "))
 	}
 	binary, err := os.Executable()
 	if err != nil {
@@ -136,11 +139,15 @@ func (e *env) newTrial(ctx context.Context, o *verifyOptions, defined *config.Jo
 	}
 	v := &verification{close: func() {}, progress: e.progress("verify", int64(o.kills)), readings: "generated readings"}
 	v.options = trial.Options{Prefix: defined.Name + "-verify", Dir: dir, Rate: verifyRate, Seed: o.seed, Kills: o.kills,
-		Duration: o.duration, Points: o.points, Parallel: o.parallel, Tell: e.tellTrial(o, v)}
+		Duration: o.duration, Points: o.points, Clean: len(foreign) > 0, Parallel: o.parallel, Tell: e.tellTrial(o, v)}
 	model.Partitions = int32(max(defined.Kafka.EmbeddedPartitions, 1))
 	if err := e.reachTrial(ctx, defined, v, model); err != nil {
 		v.close()
 		return nil, err
+	}
+	if v.options.Source == nil && slices.Contains(foreign, foreignInput) {
+		v.close()
+		return nil, errors.New("verify cannot make up readings that are read as this job reads them: it needs some in " + defined.Input.Topic + " of brokers of your own")
 	}
 	if v.options.Source == nil {
 		v.options.Source = trial.Generated(model)
@@ -241,24 +248,43 @@ func (e *env) tellTrial(o *verifyOptions, v *verification) func(trial.Event) {
 	}
 }
 
-// oracleConfig makes the oracle's configuration out of the job's.
-func oracleConfig(defined *config.Job) (*oracle.Config, error) {
-	c := oracle.Defaults()
-	format := defined.Input.Format
+// foreignInput is input that the oracle does not read.
+const foreignInput = "the way in which input is read"
+
+// oracleConfig makes the oracle's configuration out of the job's. foreign says what of the job the oracle does not know: the
+// job is held against a clean run then.
+func oracleConfig(defined *config.Job) (c *oracle.Config, foreign []string, err error) {
+	model := oracle.Defaults()
+	format, in := defined.Input.Format, defined.Input
+	model.Key, model.PartitionedBy, model.Values = format.Key, in.PartitionedBy, format.Values
+	model.Time = oracle.TimeField{Name: format.Time, Unit: format.Unit.String()}
+	model.MaxAhead, model.Min = min(format.MaxAhead.Milliseconds(), 1<<50), format.Min // sums of times stay far from overflow
+	model.Partitioner = string(in.Partitioner)
 	plain := reading.Format{Key: format.Key, Values: format.Values, Time: format.Time, Unit: format.Unit, Min: format.Min, MaxAhead: format.MaxAhead}
 	if !reflect.DeepEqual(format, plain) || !format.Unit.Numeric() && format.Unit != reading.RFC3339 {
-		return nil, errors.New("verify has an oracle for records that are one reading each, with key, values and time at the top: this input is read in another way")
+		foreign = append(foreign, foreignInput)
 	}
-	c.Key, c.PartitionedBy, c.Values = format.Key, defined.Input.PartitionedBy, format.Values
-	c.Time = oracle.TimeField{Name: format.Time, Unit: format.Unit.String()}
-	c.MaxAhead, c.Min = min(format.MaxAhead.Milliseconds(), 1<<50), format.Min // sums of times stay far from overflow
-	c.Partitioner = string(defined.Input.Partitioner)
+	if in.Quorum > 1 {
+		foreign = append(foreign, "time.quorum")
+	}
+	if defined.Dedup > 0 {
+		foreign = append(foreign, "dedup")
+	}
+	if defined.IdleClose > 0 {
+		return nil, nil, errors.New("verify cannot try idle_close: when silence closes windows depends on when processes run; leave it out of a copy of the file")
+	}
 	for _, a := range defined.Aggregations {
-		model := oracle.Aggregation{Name: a.Name, Grace: a.Grace, Functions: a.Functions.Names()}
-		if err := oracleWindow(&model, a.Window); err != nil {
-			return nil, fmt.Errorf("aggregation %s: %w", a.Name, err)
+		to := oracle.Aggregation{Name: a.Name, Grace: a.Grace, Functions: a.Functions.Names()}
+		if !oracleWindow(&to, a.Window) {
+			foreign = append(foreign, "windows of "+a.Name)
 		}
-		c.Aggregations = append(c.Aggregations, model)
+		if a.Percents != 0 || slices.ContainsFunc(to.Functions, func(f string) bool { return !slices.Contains(oracle.Functions, f) }) {
+			foreign = append(foreign, "functions of "+a.Name)
+		}
+		if a.Updates || a.Current {
+			foreign = append(foreign, "results of "+a.Name+" before their end")
+		}
+		model.Aggregations = append(model.Aggregations, to)
 	}
-	return &c, nil
+	return &model, foreign, nil
 }

@@ -24,6 +24,7 @@ type Job struct {
 	Brokers    []string // none for an embedded broker in the state directory
 	Connect    []string // more keys of the kafka section, each KEY: VALUE
 	Leave      bool     // a planned stop gives up the seat in the group (shutdown: leave)
+	In         string   // the input topic; "" for one named after the job
 	Log        string   // the changelog topic; "" for one named after the job
 	NoLate     bool     // late readings have no topic
 	Variables  []string // NAME=value, added to the environment of every process
@@ -46,7 +47,7 @@ func (j *Job) StateDir() string { return j.Path("state") }
 func (j *Job) LocalState() string { return j.Path("state", j.Name) }
 
 // Input is the input topic.
-func (j *Job) Input() string { return j.Name + "-in" }
+func (j *Job) Input() string { return cmp.Or(j.In, j.Name+"-in") }
 
 // Late is the topic of late readings, "" when they are only counted.
 func (j *Job) Late() string {
