@@ -143,6 +143,10 @@ func (d *decoder) parts(j *Job, topics *topics) {
 			d.add(at, path, wrongf("%q and %q would have the same topics", key, other).hinted("rename a key field"))
 		}
 		names[suffix] = key
+		if j.Dedup > 0 && len(key) < len(j.Input.Format.Key) {
+			d.add(at, path, wrongf("%s, beside dedup: readings of different devices at one time would be repetitions of each other", strings.Join(key, ", ")).
+				hinted("give this aggregation a job of its own, without dedup"))
+		}
 	}
 	if !j.Input.Rekey.On || wrong {
 		return
