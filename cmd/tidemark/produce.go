@@ -25,6 +25,9 @@ type produceOptions struct {
 	rate   int
 	csv    bool
 	path   string
+
+	fromDead bool   // the source is the dead letter topic
+	reason   string // of dead letters; "" for all
 }
 
 func (e *env) produceCommand() *cobra.Command {
@@ -43,19 +46,36 @@ SOURCE is a file of JSON lines, or CSV with a header when it ends in .csv or --c
 that ends in .gz is unpacked. A row of CSV becomes an object: a cell that is a JSON number becomes that number, an empty
 one null, any other a string.
 
+With --from-dead-letters there is no SOURCE: what the job's dead letter topic holds now is written into the input again, each
+record with its own key, value and headers, to the partition that its key has, or without a key to the one it came from.
+Those that were cut to fit are left out and counted. Nothing remembers what was sent: a second time sends it all again, and
+only what was refused is no harm then.
+
 The exit code is 0 only if every line was sent and acknowledged by all replicas in sync.`,
-		Args: arguments("SOURCE"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			o.path = args[0]
-			if o.rate < 0 {
-				return usage(fmt.Errorf("--rate is %d, it must not be negative", o.rate))
+		Args: func(cmd *cobra.Command, args []string) error {
+			if o.fromDead {
+				return arguments()(cmd, args)
 			}
+			return arguments("SOURCE")(cmd, args)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case o.rate < 0:
+				return usage(fmt.Errorf("--rate is %d, it must not be negative", o.rate))
+			case o.reason != "" && (!o.fromDead || !slices.Contains(job.Reasons(), job.Reason(o.reason))):
+				return usage(fmt.Errorf("--reason %s: want --from-dead-letters with one of %v", o.reason, job.Reasons()))
+			case o.fromDead:
+				return e.produceAgain(cmd.Context(), o)
+			}
+			o.path = args[0]
 			return e.produce(cmd.Context(), o)
 		},
 	}
 	configFlag(cmd, &o.config)
 	cmd.Flags().StringVar(&o.topic, "topic", "", "another topic than the job's input")
 	cmd.Flags().IntVar(&o.rate, "rate", 0, "lines per second at most; 0: as fast as possible")
+	cmd.Flags().BoolVar(&o.fromDead, "from-dead-letters", false, "the source is the job's dead letter topic")
+	cmd.Flags().StringVar(&o.reason, "reason", "", "only dead letters with this reason")
 	cmd.Flags().BoolVar(&o.csv, "csv", false, "the source is CSV whatever its name")
 	return cmd
 }

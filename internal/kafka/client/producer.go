@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/tidemark-streams/tidemark/internal/kafka"
 )
 
 // The bounds of a Producer. A record is given up after the time; a broker that syncs every write takes a while for a
@@ -50,9 +52,10 @@ func (c *Cluster) Producer(topic string, maxBatch int) (*Producer, error) {
 	return p, nil
 }
 
-// Send hands one record over and waits only while the buffer is full. Key and value must stay unchanged until Flush has
-// returned; a nil key is no key. After the first record that could not be written nothing more is, and Send says why.
-func (p *Producer) Send(partition int32, key, value []byte) error {
+// Send hands one record over and waits only while the buffer is full. Key, value and headers must stay unchanged until
+// Flush has returned; a nil key is no key. After the first record that could not be written nothing more is, and Send says
+// why.
+func (p *Producer) Send(partition int32, key, value []byte, headers ...kafka.Header) error {
 	if p.ctx.Err() != nil {
 		return context.Cause(p.ctx)
 	}
@@ -62,6 +65,9 @@ func (p *Producer) Send(partition int32, key, value []byte) error {
 	record := &p.slab[0]
 	p.slab = p.slab[1:]
 	record.Partition, record.Key, record.Value = partition, key, value
+	for _, h := range headers {
+		record.Headers = append(record.Headers, kgo.RecordHeader{Key: h.Key, Value: h.Value})
+	}
 	p.cl.Produce(p.ctx, record, p.promise)
 	return nil
 }
