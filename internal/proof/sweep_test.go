@@ -29,7 +29,7 @@ import (
 
 var (
 	deepFlag   = flag.Int("sweep.deep", 300, "crash triples drawn by the three-deep sweep")
-	strideFlag = flag.Int("sweep.stride", 13, "every which pair of crashes is tried; 1 for all")
+	strideFlag = flag.Int("sweep.stride", 53, "every which pair of crashes is tried; 1 for all")
 )
 
 // errCrash is the death of the process at an effect: nothing after it happens, nothing is closed or cleaned up.
@@ -93,7 +93,7 @@ func sweepJob() job.Config {
 	format := reading.DefaultFormat()
 	format.Key, format.Values, format.Time, format.Unit = []string{"device"}, []string{"value"}, "ts", reading.Milliseconds
 	return job.Config{Input: sweepIn, Format: format, Partitioner: job.Unchecked, Dedup: job.Dedup{Within: sweepDedup}, Aggregations: []job.Aggregation{
-		{Name: "short", Window: window.Tumbling{Size: 10_000}, Functions: aggregate.Plain},
+		{Name: "short", Window: window.Hopping{Size: 10_000, Step: 6_000}, Functions: aggregate.Plain},
 		{Name: "long", Window: window.Tumbling{Size: 60_000}, Grace: 20_000, Functions: aggregate.All, Percents: sweepPercents},
 	}}
 }
@@ -103,7 +103,7 @@ func sweepOracle() *oracle.Config {
 	c.Key, c.Values, c.Time = []string{"device"}, []string{"value"}, oracle.TimeField{Name: "ts", Unit: "ms"}
 	c.Partitioner, c.Partitions, c.Dedup.Within = "unchecked", 1, sweepDedup
 	c.Aggregations = []oracle.Aggregation{
-		{Name: "short", Size: 10_000, Functions: aggregate.Plain.Names()},
+		{Name: "short", Size: 10_000, Step: 6_000, Functions: aggregate.Plain.Names()},
 		{Name: "long", Size: 60_000, Grace: 20_000, Functions: aggregate.Names(aggregate.All, sweepPercents)},
 	}
 	return &c
@@ -435,7 +435,7 @@ func TestSweepEveryEffect(t *testing.T) {
 			t.Errorf("effect %q was never met: %s", want, strings.Join(slices.Compact(slices.Sorted(slices.Values(probe.names))), ", "))
 		}
 	}
-	t.Logf("%d effects, %d pairs of crashes", total, pairs)
+	t.Logf("%d effects, %d pairs: %d crashes", total, pairs, total+2*pairs)
 }
 
 // TestSweepThreeDeep draws triples of crashes.
@@ -454,6 +454,7 @@ func TestSweepThreeDeep(t *testing.T) {
 			three++
 		}
 	}
+	t.Logf("%d runs crashed three times: %d crashes", three, 3*three)
 	if three == 0 {
 		t.Fatal("no run was crashed three times")
 	}

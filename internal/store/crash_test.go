@@ -255,6 +255,40 @@ func (l *lives) refuse(t *testing.T, n int, errno syscall.Errno, done bool) bool
 	return true
 }
 
+// TestShortWrites lets write 1, 2, 3 ... of a publication write only a part, with an error and, as write(2) may on a full
+// disk, without one. The attempt is over, nothing of it is published, and the next one succeeds.
+func TestShortWrites(t *testing.T) {
+	l := newLives(t, 4)
+	for _, errno := range []error{nil, syscall.ENOSPC} {
+		for n, short := 1, true; short; n++ {
+			fs, writes := storetest.NewStrict(), 0
+			l.run(t, fs, &power{n: 1 << 30}, 1, 2)
+			short = false
+			d := openDir(t, storetest.Hook(fs, func(op storetest.Op, do func() error) error {
+				if op.Kind != "write" {
+					return do()
+				}
+				if writes++; writes != n {
+					return do()
+				}
+				short = true
+				return &storetest.Short{Bytes: op.Size / 2, Err: errno}
+			}), "state/job/p3")
+			_, err := l.publish(d, 3)
+			if (err != nil) != short || err != nil && KindOf(err) != KindIO {
+				t.Fatalf("write %d is short, %v: %v", n, errno, err)
+			}
+			if short {
+				l.where = fmt.Sprintf("write %d is short (%v)", n, errno)
+				l.judge(t, fs, 2, 2)
+				l.afterRefusal(t, l.where, fs, d)
+			} else if n < 5 {
+				t.Errorf("only %d writes", n-1)
+			}
+		}
+	}
+}
+
 // afterRefusal publishes once more, in the directory as it was opened.
 func (l *lives) afterRefusal(t *testing.T, name string, fs *storetest.Strict, d *Dir) {
 	if d == nil {
