@@ -381,6 +381,9 @@ func (l *life) committed(s sent) error {
 		return s.err
 	}
 	inputs, closed, before := l.batch.Inputs, l.batch.Closed, l.task.Committed()
+	if l.batch.Commit.Counters.DeadLettered != before.Counters.DeadLettered {
+		l.r.app.totals.letters.add(l.batch.Messages)
+	}
 	if !defect.StateFirst {
 		if err := l.merge(); err != nil {
 			return err
@@ -390,6 +393,10 @@ func (l *life) committed(s sent) error {
 	l.r.backoff = firstBackoff
 	l.r.board.trouble.Store(nil)
 	l.r.app.totals.committed(before, l.task.Committed(), inputs, s.took)
+	if t := &l.r.app.totals; t.holdBack() {
+		l.r.log.Warn("record timestamps hold stream time back: more than 1 % of the readings accepted are later than their records, "+
+			"and windows close by the earlier of the two", "ahead_of_record", t.ahead.Load(), "accepted", t.accepted.Load())
+	}
 	l.shown.at, l.shown.took = time.Now(), s.took
 	l.reportFirst()
 	l.tellGroup()

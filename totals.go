@@ -2,13 +2,17 @@ package tidemark
 
 import (
 	"math"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/tidemark-streams/tidemark/internal/job"
 	"github.com/tidemark-streams/tidemark/internal/kafka"
 	"github.com/tidemark-streams/tidemark/internal/record"
 	"github.com/tidemark-streams/tidemark/internal/recovery"
 	"github.com/tidemark-streams/tidemark/internal/status"
+	"github.com/tidemark-streams/tidemark/internal/task"
 )
 
 // totals count what this process has done, over all the tasks it has had. Tasks add to them without a lock.
@@ -31,6 +35,8 @@ type totals struct {
 	recoveries  recoveries
 	failures    [kafka.ClassCorrupt + 1]atomic.Int64
 	latency     latency
+	letters     letters
+	heldBack    atomic.Bool                          // ahead is a large share, and that was told
 	aggregation atomic.Pointer[[]*aggregationTotals] // in the Processor's order; nil before there is one
 }
 
@@ -77,6 +83,60 @@ func (t *totals) committed(before, after *record.Commit, records int, took time.
 	}
 }
 
+// holdBack tells, once, that more than 1 % of the readings accepted are later than their records (section 7): each of them
+// could have moved the stream time further. A few readings make no share.
+func (t *totals) holdBack() bool {
+	const enough = 1000
+	accepted := t.accepted.Load()
+	return accepted >= enough && t.ahead.Load() > accepted/100 && t.heldBack.CompareAndSwap(false, true)
+}
+
+// letters count dead letters by reason. A commit that has any takes the lock once.
+type letters struct {
+	mu sync.Mutex
+	of map[job.Reason]int64
+}
+
+// otherReason is that of letters of a program of one's own that gives none of ours: the series are bounded (I13).
+const otherReason job.Reason = "other"
+
+// reasons are all that letters are counted by.
+var reasons = append(job.Reasons(), otherReason)
+
+// add counts the dead letters of a commit.
+func (l *letters) add(messages []task.Message) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.of == nil {
+		l.of = map[job.Reason]int64{}
+	}
+	for i := range messages {
+		if messages[i].Sink == task.SinkDead {
+			l.of[reasonOf(&messages[i])]++
+		}
+	}
+}
+
+func reasonOf(m *task.Message) job.Reason {
+	for _, h := range m.Headers {
+		if h.Key == job.HeaderReason && slices.Contains(reasons, job.Reason(h.Value)) {
+			return job.Reason(h.Value)
+		}
+	}
+	return otherReason
+}
+
+// told is all reasons with their counts.
+func (l *letters) told() []status.Letters {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := make([]status.Letters, len(reasons))
+	for i, reason := range reasons {
+		all[i] = status.Letters{Reason: string(reason), Letters: l.of[reason]}
+	}
+	return all
+}
+
 // recovered adds a recovery.
 func (t *totals) recovered(r *RecoveryReport) {
 	t.recoveries.add(r.From)
@@ -103,7 +163,7 @@ func (t *totals) told() status.Totals {
 			Duplicates: t.duplicates.Load()},
 		Failures: status.Failures{Transient: t.failures[kafka.ClassTransient].Load(), Fenced: t.failures[kafka.ClassFenced].Load(),
 			Permanent: t.failures[kafka.ClassPermanent].Load(), Lost: t.failures[kafka.ClassLost].Load(), Corrupt: t.failures[kafka.ClassCorrupt].Load()},
-		Aggregations: []status.AggregationTotals{},
+		Aggregations: []status.AggregationTotals{}, DeadLetters: t.letters.told(),
 	}
 	if all := t.aggregation.Load(); all != nil {
 		for _, g := range *all {

@@ -3,7 +3,6 @@ package kafka
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os/exec"
 	"slices"
 	"strings"
@@ -282,5 +281,5 @@ func (c *crew) runs(args ...string) (code int, said string) {
 		return exit.ExitCode(), string(out)
 	}
 	c.must(err)
-	return 0, fmt.Sprintf("%s", out)
+	return 0, string(out)
 }

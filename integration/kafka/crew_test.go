@@ -121,7 +121,14 @@ func randomSeed(t *testing.T) uint64 {
 
 // flow lets a fleet send readings until the returned function is called, at the latest at the test's end.
 func (c *crew) flow(seed uint64, rate int) (finish func() int) {
-	f, err := c.jobs[0].StartFlow(proof.NewFleet(seed, 300).Next, rate)
+	c.t.Helper()
+	return c.flows(proof.NewFleet(seed, 300).Next, rate)
+}
+
+// flows is flow for any feed.
+func (c *crew) flows(feed proof.Feed, rate int) (finish func() int) {
+	c.t.Helper()
+	f, err := c.jobs[0].StartFlow(feed, rate)
 	c.must(err)
 	finish = sync.OnceValue(func() int {
 		lines, err := f.Finish(context.WithoutCancel(c.ctx))

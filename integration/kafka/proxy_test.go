@@ -282,18 +282,6 @@ func reanswer(frame []byte, a asked) []byte {
 	return response.AppendTo(head(frame, response))
 }
 
-// await waits until the fault has hit n times.
-func (f *fault) await(t *testing.T, n int) {
-	t.Helper()
-	for range n {
-		select {
-		case <-f.hits:
-		case <-t.Context().Done():
-			t.Fatalf("the fault of %s has not happened", f.key.Name())
-		}
-	}
-}
-
 // happened fails the test unless the fault has hit n times.
 func (f *fault) happened(t *testing.T, n int) {
 	t.Helper()

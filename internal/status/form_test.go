@@ -28,6 +28,7 @@ func full(n int) *Status {
 	s := &Status{Format: Format, Job: hostile, Version: "v1", Instance: "i", Host: "h", PID: 7, StateDir: "/s", Started: before(time.Hour), At: noon,
 		Input: "in", Changelog: "cl", EstimatedRecovery: 1.5, Memory: Memory{Used: 5 << 20, Mapped: 6 << 20, Max: 1 << 30, From: "as configured"},
 		Totals: Totals{Records: 10, Commits: 3, Aggregations: []AggregationTotals{{Name: "hourly", Folded: 9, Late: 1, Results: 2}},
+			DeadLetters:   []Letters{{Reason: "truncated", Letters: 4}},
 			CommitSeconds: Distribution{Bounds: []float64{0.1, 1}, AtMost: []int64{2, 3}, Count: 3, Sum: 0.5}}}
 	for i := range n {
 		t := Task{Partition: int32(i), Position: pointer(int64(5)), End: pointer(int64(9)), Lag: pointer(int64(4)), StreamTime: pointer(int64(1704067200000)),
@@ -109,7 +110,7 @@ func TestSamples(t *testing.T) {
 	for _, want := range []string{
 		`tidemark_tasks{state="stuck"} 1`, `tidemark_task_seconds_since_progress{partition="3"} 60`, `tidemark_live 0`, `tidemark_health 2`,
 		`tidemark_lag_records 20`, `tidemark_task_stream_time_seconds{partition="0"} 1.7040672e+09`, `tidemark_commit_seconds_bucket{le="0.1"} 2`,
-		`tidemark_aggregation_readings_total{aggregation="hourly",outcome="late"} 1`, `tidemark_task_checkpoint_age_seconds{partition="2"} 33`, "go_goroutines ",
+		`tidemark_aggregation_readings_total{aggregation="hourly",outcome="late"} 1`, `tidemark_dead_letters_total{reason="truncated"} 4`, `tidemark_task_checkpoint_age_seconds{partition="2"} 33`, "go_goroutines ",
 		"process_resident_memory_bytes ",
 	} {
 		if !strings.Contains(text, want) {

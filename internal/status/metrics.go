@@ -74,6 +74,12 @@ var metrics = describe([]*metric{
 		of: func(s *Status, emit emit) { emit(float64(s.Totals.Records)) }},
 	{name: "tidemark_readings_total", kind: counter, help: "Readings by what became of them.", labels: []string{"outcome"},
 		of: func(s *Status, emit emit) { s.Totals.Readings.each(emit) }},
+	{name: "tidemark_dead_letters_total", kind: counter, help: "Dead letters by reason.", labels: []string{"reason"},
+		of: func(s *Status, emit emit) {
+			for _, l := range s.Totals.DeadLetters {
+				emit(float64(l.Letters), l.Reason)
+			}
+		}},
 	{name: "tidemark_aggregation_readings_total", kind: counter, help: "Accepted readings by what became of them in an aggregation.",
 		labels: []string{"aggregation", "outcome"}, of: aggregationReadings},
 	{name: "tidemark_results_total", kind: counter, help: "Final results.", labels: []string{"aggregation"},

@@ -247,6 +247,7 @@ type Totals struct {
 	Commits            int64               `json:"commits"`
 	Readings           Readings            `json:"readings"`
 	Aggregations       []AggregationTotals `json:"aggregations"`
+	DeadLetters        []Letters           `json:"dead_letters"` // by reason, those that never came up too
 	Recoveries         Recoveries          `json:"recoveries"`
 	Replayed           int64               `json:"records_replayed"`
 	Unproved           int64               `json:"anchors_unproved"`
@@ -264,6 +265,12 @@ type AggregationTotals struct {
 	Late       int64  `json:"late"`
 	Missed     int64  `json:"missed_windows"`
 	Results    int64  `json:"results"`
+}
+
+// Letters are the dead letters of one reason. A record is one letter, however many of its readings were refused.
+type Letters struct {
+	Reason  string `json:"reason"`
+	Letters int64  `json:"letters"`
 }
 
 // Distribution counts observations by upper bound. AtMost[i] counts those not above Bounds[i]; the rest is Count less
