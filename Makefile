@@ -82,7 +82,6 @@ realdata: build
 kafka: build
 	TIDEMARK_BIN=$(CURDIR)/bin/tidemark $(GO) test -v -count 1 -timeout 30m -parallel 6 ./integration/kafka
 
-kills: N ?= 10000
 TOPICS ?= readings readings-late readings-dead minutely
 
 kafka-up:
@@ -96,6 +95,7 @@ kafka-down:
 	@pid=$$(cat bin/kafkaup.pid 2>/dev/null) || { echo 'no broker of make kafka-up is running'; exit 0; }; \
 	kill $$pid; while kill -0 $$pid 2>/dev/null; do sleep 0.1; done; echo 'stopped'
 
+kills: N ?= 10000
 kills: build
 	@mkdir -p docs/reports
 	bin/tidemark verify -c integration/testdata/kills.yaml --kills $(N) --parallel 3 --seed $(or $(SEED),0) --report docs/reports/kills-embedded.md
@@ -106,10 +106,10 @@ kills-kafka: build
 	TIDEMARK_BIN=$(CURDIR)/bin/tidemark TIDEMARK_KILLS=$(N) TIDEMARK_REPORT=$(CURDIR)/docs/reports/kills-kafka.md \
 		$(GO) test -v -count 1 -timeout 24h -run '^TestVerifyOnKafka$$' ./integration/kafka
 
-MINUTES ?= 120
 due: build
 	TIDEMARK_BIN=$(CURDIR)/bin/tidemark TIDEMARK_TEST_DUE=2000000 $(GO) test -v -count 1 -timeout 30m -run ManyWindowsClose ./integration/kafka
 
+MINUTES ?= 120
 soak: build
 	TIDEMARK_BIN=$(CURDIR)/bin/tidemark TIDEMARK_SOAK_MINUTES=$(MINUTES) TIDEMARK_SEED=$(SEED) TIDEMARK_SOAK_RATE=$(RATE) \
 		$(GO) test -v -count 1 -timeout 24h -run '^TestSoak$$' ./integration/kafka
