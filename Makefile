@@ -18,7 +18,7 @@
 #   kills     tidemark verify with N=10000 kills on the embedded broker; the report goes to docs/reports. [SEED=..]
 #   kills-kafka  the same with N=1000 kills on Apache Kafka, which it starts
 #   due       2 million windows of one task close at once on Apache Kafka, with a SIGKILL in the middle
-#   soak due      three instances on Apache Kafka, hurt at random for MINUTES=120: memory, files and goroutines stay flat,
+#   soak      three instances on Apache Kafka, hurt at random for MINUTES=120: memory, files and goroutines stay flat,
 #             everything equals the oracle; the report goes to docs/reports. [SEED=..] [RATE=1000, readings/s]
 
 GO      ?= go
@@ -33,7 +33,7 @@ BROWSER ?= chromium
 # of kills and zombies.
 KAFKA_QUICK := ^(TestConformance|TestRestartDoesNotWaitForTheSession|TestTwoInstancesKilledAndPaused)$$
 
-.PHONY: build faulty faulty-test test check page bench bench-kafka realdata kafka kafka-up kafka-down kills kills-kafka soak sim sweep clean
+.PHONY: agree build bench bench-kafka check clean due faulty faulty-test kafka kafka-down kafka-up kills kills-kafka page realdata sim soak sweep test
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/tidemark ./cmd/tidemark
