@@ -318,3 +318,12 @@ func TestJSONIsStable(t *testing.T) {
 		t.Errorf("it does not read back: %v", err)
 	}
 }
+
+// TestSetterWords shows no offset of a reading that there was not.
+func TestSetterWords(t *testing.T) {
+	for want, setter := range map[string]*Setter{"-": nil, "pump at 4": {Key: "pump", Offset: 4}, "silence or repair": {Offset: -1}} {
+		if got := (&Task{Setter: setter}).setter(); got != want {
+			t.Errorf("setter %+v: %q, want %q", setter, got, want)
+		}
+	}
+}

@@ -61,7 +61,15 @@ func (t *Task) setter() string {
 	if t.Setter == nil {
 		return "-"
 	}
-	return fmt.Sprintf("%s at %d", clean(t.Setter.Key), t.Setter.Offset)
+	return t.Setter.Words()
+}
+
+// Words are for people: a stream time that silence has moved on, or a repair has set, was set by no reading.
+func (s *Setter) Words() string {
+	if s.Offset < 0 {
+		return "silence or repair"
+	}
+	return fmt.Sprintf("%s at %d", clean(s.Key), s.Offset)
 }
 
 func (t *Task) commit() string {
