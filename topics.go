@@ -54,7 +54,7 @@ func (a *App) prepareTopics(ctx context.Context, admin kafka.Admin) (*topics, er
 	if found, err = admin.Topics(ctx, a.topicNames()...); err != nil {
 		return nil, err
 	}
-	if err := refuse(a.checkChangelog(found)); err != nil {
+	if err := refuse(append(a.checkChangelog(found), a.checkSizes(found)...)); err != nil { // what was made has the brokers' defaults
 		return nil, err
 	}
 	return a.describeTopics(cluster, found), nil
@@ -202,6 +202,7 @@ func (a *App) checkOutputs(found map[string]kafka.TopicInfo) error {
 				"--topic %s --partitions %d (as many as the input has)", name, name, in.Partitions))
 		}
 	}
+	faults = append(faults, a.checkSizes(found)...)
 	if a.options.Stage != nil && found[a.options.Changelog.Topic].Partitions < in.Partitions {
 		return refuse(append(faults, kafka.ChangelogFaults(found[a.options.Changelog.Topic], kafka.TopicInfo{})...)) // it will grow
 	}
@@ -215,6 +216,16 @@ func (a *App) checkChangelog(found map[string]kafka.TopicInfo) topicFaults {
 		return nil
 	}
 	return kafka.ChangelogFaults(changelog, found[a.options.Input])
+}
+
+// checkSizes lists the written topics that would refuse a full batch, sooner or later and each time it is sent.
+func (a *App) checkSizes(found map[string]kafka.TopicInfo) (faults topicFaults) {
+	for _, name := range append([]string{a.options.Changelog.Topic}, a.outputNames()...) {
+		if fault := kafka.SizeFault(found[name]); fault != "" {
+			faults = append(faults, fault)
+		}
+	}
+	return faults
 }
 
 // limits are the sizes the topics accept, less what a record costs beside key and value.

@@ -41,3 +41,20 @@ func ChangelogFaults(changelog, input TopicInfo) (faults []string) {
 	}
 	return faults
 }
+
+// LeastMessage is the smallest max.message.bytes of a topic that is written: batches have up to 1,000,000 bytes before
+// compression, a head of 61 bytes, and not all bytes can be compressed. A broker refuses a larger batch whatever its
+// records are, each time it is sent.
+const LeastMessage = 1_000_061
+
+// SizeFault says, with the repair, that a topic that is written takes less than a whole batch; "" when it takes one, or
+// when its settings are not known.
+func SizeFault(t TopicInfo) string {
+	n, err := strconv.ParseInt(t.Configs["max.message.bytes"], 10, 64)
+	if err != nil || n >= LeastMessage {
+		return ""
+	}
+	return fmt.Sprintf("topic %s has max.message.bytes=%d: batches have up to %d bytes, and one that is refused stops a task. "+
+		"Repair: kafka-configs.sh --bootstrap-server HOST:PORT --alter --entity-type topics --entity-name %s --add-config max.message.bytes=1048588",
+		t.Name, n, LeastMessage, t.Name)
+}

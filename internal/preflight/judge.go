@@ -9,10 +9,6 @@ import (
 	"github.com/tidemark-streams/tidemark/internal/kafka"
 )
 
-// LeastMessage is the smallest max.message.bytes of a topic that is written: batches have up to 1,000,000 bytes before
-// compression, a head of 61 bytes, and not all bytes can be compressed.
-const LeastMessage = 1_000_061
-
 // Judge says everything that is not as the plan needs it.
 func Judge(plan *Plan, s *kafka.Survey) []Finding {
 	j := &judge{Plan: plan, survey: s}

@@ -30,8 +30,8 @@ func (j *judge) settings(name string, t *kafka.SurveyedTopic) {
 			j.warn(name, j.set(name, "cleanup.policy", "delete"), "%s has cleanup.policy=%s: of the records of one key only the last is kept", name, t.Configs["cleanup.policy"])
 		}
 	}
-	if n, ok := number(t.Configs, "max.message.bytes"); ok && name != j.Input && n < LeastMessage {
-		j.fault(name, j.set(name, "max.message.bytes", "1048588"), "%s has max.message.bytes=%d: batches have up to %d bytes, and one that is refused stops a task", name, n, LeastMessage)
+	if n, ok := number(t.Configs, "max.message.bytes"); ok && name != j.Input && n < kafka.LeastMessage {
+		j.fault(name, j.set(name, "max.message.bytes", "1048588"), "%s has max.message.bytes=%d: batches have up to %d bytes, and one that is refused stops a task", name, n, kafka.LeastMessage)
 	}
 }
 
