@@ -273,13 +273,20 @@ func uncleanElectionUnnoticed(t *testing.T, f *fleet) {
 // runs is says for a command whose exit code is what is asked.
 func (c *crew) runs(args ...string) (code int, said string) {
 	c.t.Helper()
+	code, said, err := c.ended(args...)
+	c.must(err)
+	return code, said
+}
+
+// ended is runs for one command of many at a time: it leaves the test alone.
+func (c *crew) ended(args ...string) (code int, said string, err error) {
 	cmd := exec.CommandContext(c.ctx, c.jobs[0].Binary, append(args, "-c", c.jobs[0].Config())...)
 	cmd.Env = slices.DeleteFunc(cmd.Environ(), func(v string) bool { return strings.HasPrefix(v, "TIDEMARK_") })
+	cmd.Env = append(cmd.Env, c.jobs[0].Variables...)
 	out, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
-	if errors.As(err, &exit) {
-		return exit.ExitCode(), string(out)
+	if errors.As(err, &exit) && exit.Exited() {
+		return exit.ExitCode(), string(out), nil
 	}
-	c.must(err)
-	return 0, string(out)
+	return 0, string(out), err
 }

@@ -3,9 +3,6 @@ package kafka
 import (
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,21 +15,11 @@ import (
 // says runs a command of the first instance's job, which must end with an exit code, and returns all that it said.
 func (c *crew) says(code int, args ...string) string {
 	c.t.Helper()
-	job := c.jobs[0]
-	cmd := exec.CommandContext(c.ctx, job.Binary, append(args, "-c", job.Config())...)
-	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "TIDEMARK_") })
-	said, err := cmd.CombinedOutput()
-	got := 0
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
-		got = exit.ExitCode()
-	} else {
-		c.must(err)
-	}
+	got, said := c.runs(args...)
 	if got != code {
 		c.t.Fatalf("tidemark %s: exit code %d, want %d:\n%s", strings.Join(args, " "), got, code, said)
 	}
-	return string(said)
+	return said
 }
 
 func (c *crew) wants(said string, words ...string) {

@@ -50,7 +50,7 @@ func TestRules(t *testing.T) {
 		return func(w *world) { w.Topics[name].Configs[key] = value }
 	}
 	for name, c := range map[string]struct {
-		break_ func(*world)
+		spoil  func(*world)
 		fault  bool
 		what   string
 		repair string
@@ -110,7 +110,7 @@ func TestRules(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			plan, s := clean()
-			c.break_(&world{plan, s})
+			c.spoil(&world{plan, s})
 			found := Judge(plan, s)
 			if c.what == "" && len(found) == 0 {
 				return

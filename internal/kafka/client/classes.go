@@ -109,6 +109,10 @@ func classOf(err error) (kafka.Class, string) {
 	if errors.As(err, &badCertificate) || errors.As(err, &unknownAuthority) {
 		return kafka.ClassPermanent, "the broker's certificate is not trusted; check kafka.tls"
 	}
+	var hungUp *kgo.ErrFirstReadEOF
+	if errors.As(err, &hungUp) { // or a broker that is just going down
+		return kafka.ClassTransient, "check that kafka.tls and kafka.sasl are what the broker's listener demands"
+	}
 	return kafka.ClassTransient, ""
 }
 
