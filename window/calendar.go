@@ -52,6 +52,12 @@ func NewCalendar(unit Unit, zone string) (Calendar, error) {
 	return Calendar{unit: unit, zone: location}, nil
 }
 
+// Unit is what the windows are as long as.
+func (w Calendar) Unit() Unit { return w.unit }
+
+// Zone is the zone whose dates they are.
+func (w Calendar) Zone() *time.Location { return w.zone }
+
 // Equal tells whether w and o are the same windows.
 func (w Calendar) Equal(o Calendar) bool {
 	return w.unit == o.unit && w.zone.String() == o.zone.String()

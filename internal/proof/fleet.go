@@ -3,6 +3,7 @@ package proof
 import (
 	"fmt"
 	"math/rand/v2"
+	"time"
 
 	"github.com/tidemark-streams/tidemark/internal/proof/oracle"
 )
@@ -34,9 +35,17 @@ func FleetConfig(partitions int32) oracle.Config {
 	c := oracle.Defaults()
 	c.Key, c.Values, c.Time = []string{"device"}, []string{"value"}, oracle.TimeField{Name: "ts", Unit: "ms"}
 	c.Partitions = partitions
+	plain := []string{"count", "sum", "min", "max", "mean"}
+	zone, err := time.LoadLocation("America/St_Johns") // of days that begin in the middle of an hour of UTC
+	if err != nil {
+		panic(err)
+	}
 	c.Aggregations = []oracle.Aggregation{
-		{Name: "short", Size: 10_000, Grace: 5000, Functions: []string{"count", "sum", "min", "max", "mean"}},
+		{Name: "short", Size: 10_000, Grace: 5000, Functions: plain},
 		{Name: "long", Size: 3_600_000, Offset: 60_000, Functions: every},
+		{Name: "visits", Gap: 2500, Grace: 2000, Updates: true, Functions: append([]string{"first", "last"}, plain...)},
+		{Name: "steps", Size: 20_000, Step: 7000, Grace: 1000, Functions: []string{"count", "sum"}},
+		{Name: "days", Unit: "day", Zone: zone, Functions: plain},
 	}
 	return c
 }

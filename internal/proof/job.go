@@ -105,13 +105,13 @@ func (j *Job) WriteConfig() error {
 	line("  partitioned_by: [%s]", quoted(c.RecordKeyFields()))
 	line("  partitioner: %s", c.Partitioner)
 	line("  values: [%s]", quoted(c.Values))
-	line("  time: {field: %q, unit: %s, max_ahead: %dms}", c.Time.Name, c.Time.Unit, c.MaxAhead)
+	line("  time: {field: %q, unit: %s, max_ahead: %dms, quorum: %d}", c.Time.Name, c.Time.Unit, c.MaxAhead, max(c.Quorum, 1))
 	line("aggregations:")
 	for _, a := range c.Aggregations {
 		line("  - name: %s", a.Name)
-		line("    window: {tumbling: %dms, offset: %dms, grace: %dms}", a.Size, a.Offset, a.Grace)
+		line("    window: {%s, grace: %dms}", windowText(&a), a.Grace)
 		line("    functions: [%s]", strings.Join(a.Functions, ", "))
-		line("    output: {topic: %s, emit: final}", j.Results(a.Name))
+		line("    output: {topic: %s, emit: %s}", j.Results(a.Name), map[bool]string{false: "final", true: "updates"}[a.Updates])
 	}
 	line("late: {topic: %s}", j.Late())
 	line("dead_letter: {topic: %s}", j.Dead())
@@ -125,6 +125,19 @@ func (j *Job) WriteConfig() error {
 		line("shutdown: leave")
 	}
 	return os.WriteFile(j.Config(), b.Bytes(), 0o600)
+}
+
+// windowText is a kind of window as the configuration says it.
+func windowText(a *oracle.Aggregation) string {
+	switch {
+	case a.Gap > 0:
+		return fmt.Sprintf("session: %dms", a.Gap)
+	case a.Unit != "":
+		return fmt.Sprintf("calendar: %s, zone: %s", a.Unit, a.Zone)
+	case a.Step > 0:
+		return fmt.Sprintf("hopping: %dms, step: %dms, offset: %dms", a.Size, a.Step, a.Offset)
+	}
+	return fmt.Sprintf("tumbling: %dms, offset: %dms", a.Size, a.Offset)
 }
 
 func quoted(names []string) string {

@@ -69,7 +69,7 @@ func (j *Job) Look(ctx context.Context, reader *oracle.Reader) (s *Sight, err er
 	}
 	s.Results = []Line{}
 	for _, a := range j.Oracle.Aggregations {
-		lines, err := j.readResults(ctx, reader, a.Name)
+		lines, err := j.readResults(ctx, reader, &a)
 		if err != nil {
 			return nil, err
 		}
@@ -114,9 +114,10 @@ func (s *Sight) fold(ctx context.Context, reader *oracle.Reader, topic string) e
 
 func sortKey(e oracle.Entry) []byte { return []byte(oracle.WindowID(e.Aggregation, e.Key, e.Start)) }
 
-// readResults reads one result topic. A result must lie in the partition of its task's number.
-func (j *Job) readResults(ctx context.Context, reader *oracle.Reader, aggregation string) ([]Line, error) {
-	topic := j.Results(aggregation)
+// readResults reads one result topic. Where updates are published too, they are left out: how many there are depends on
+// the commits.
+func (j *Job) readResults(ctx context.Context, reader *oracle.Reader, a *oracle.Aggregation) ([]Line, error) {
+	topic := j.Results(a.Name)
 	partitions, err := reader.Read(ctx, topic, oracle.AtHighWatermark)
 	if err != nil {
 		return nil, err
@@ -129,13 +130,15 @@ func (j *Job) readResults(ctx context.Context, reader *oracle.Reader, aggregatio
 			if err != nil {
 				return nil, err
 			}
-			if l.Aggregation != aggregation {
+			if l.Aggregation != a.Name {
 				return nil, fmt.Errorf("%s: a result of aggregation %q", place, l.Aggregation)
 			}
 			if want := oracle.RecordKey(l.Key); !bytes.Equal(m.Key, want) {
 				return nil, fmt.Errorf("%s: key %q, want %q", place, m.Key, want)
 			}
-			lines = append(lines, l)
+			if l.Final || !a.Updates {
+				lines = append(lines, l)
+			}
 		}
 	}
 	return lines, nil

@@ -95,6 +95,7 @@ func sweepJob() job.Config {
 	return job.Config{Input: sweepIn, Format: format, Partitioner: job.Unchecked, Dedup: job.Dedup{Within: sweepDedup}, Aggregations: []job.Aggregation{
 		{Name: "short", Window: window.Hopping{Size: 10_000, Step: 6_000}, Functions: aggregate.Plain},
 		{Name: "long", Window: window.Tumbling{Size: 60_000}, Grace: 20_000, Functions: aggregate.All, Percents: sweepPercents},
+		{Name: "visits", Window: window.Session{Gap: 25_000}, Grace: 10_000, Functions: aggregate.Plain},
 	}}
 }
 
@@ -105,6 +106,7 @@ func sweepOracle() *oracle.Config {
 	c.Aggregations = []oracle.Aggregation{
 		{Name: "short", Size: 10_000, Step: 6_000, Functions: aggregate.Plain.Names()},
 		{Name: "long", Size: 60_000, Grace: 20_000, Functions: aggregate.Names(aggregate.All, sweepPercents)},
+		{Name: "visits", Gap: 25_000, Grace: 10_000, Functions: aggregate.Plain.Names()},
 	}
 	return &c
 }

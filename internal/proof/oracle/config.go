@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 )
 
 // Defaults of the words that a configuration may leave out (design section 9).
@@ -28,6 +29,7 @@ type Config struct {
 	Partitioner   string // murmur2, crc32, or unchecked
 	Partitions    int32  // of the input topic
 	Aggregations  []Aggregation
+	Quorum        int // stream time is the time that so many keys have reached; 0 and 1: any
 	Dedup         Dedup
 	Shape         *Shape // what records look like beyond plain fields of one object; nil for nothing
 }
@@ -49,13 +51,18 @@ type TimeField struct {
 	Unit string
 }
 
-// Aggregation is one kind of window with its functions. Windows begin at Offset + n*Step.
+// Aggregation is one kind of window with its functions. Windows begin at Offset + n*Step, or are sessions, or the
+// calendar's.
 type Aggregation struct {
 	Name      string
-	Size      int64 // ms
-	Step      int64 // ms; 0 is Size: windows that do not overlap
-	Offset    int64 // ms
+	Size      int64  // ms
+	Step      int64  // ms; 0 is Size: windows that do not overlap
+	Offset    int64  // ms
+	Gap       int64  // ms: sessions, and Size, Step and Offset have no meaning
+	Unit      string // day, week or month: calendar windows, and Size, Step and Offset have no meaning
+	Zone      *time.Location
 	Grace     int64 // ms
+	Updates   bool  // results that are not final are published too
 	Functions []string
 }
 
@@ -70,23 +77,6 @@ func (c *Config) RecordKeyFields() []string {
 // fromRecordKey tells whether a field that makes the record key was taken from it, so that there is nothing to compare.
 func (c *Config) fromRecordKey() bool {
 	return c.Shape != nil && slices.ContainsFunc(c.RecordKeyFields(), func(name string) bool { return c.Shape.Parts[name].Key })
-}
-
-// starts returns the starts of the windows that hold t, in rising order.
-func (a *Aggregation) starts(t int64) []int64 {
-	step := a.Step
-	if step == 0 {
-		step = a.Size
-	}
-	past := (t - a.Offset) % step
-	if past < 0 {
-		past += step
-	}
-	var all []int64
-	for start := t - past; start+a.Size > t; start -= step {
-		all = append([]int64{start}, all...)
-	}
-	return all
 }
 
 // Never is the time before all times: stream time and closed ends begin there.

@@ -8,12 +8,15 @@ import (
 
 // EntryValue is the value that the changelog must hold for the first n readings of a window, byte for byte: equal
 // readings have equal bytes whatever happened in between (I11). Format 1, as internal/job and aggregate document it: the
-// byte 1, then for each value field the count as an unsigned varint, the exact sum when a function of sums is wanted,
+// byte 1, the length of the window as an unsigned varint if it is a session or the calendar's, then for each value field the count as an unsigned varint, the exact sum when a function of sums is wanted,
 // the exact sum of squares when a spread is, min and max as eight bytes each, least significant first, when they, range or
 // percentiles are, the first and the last reading with where they stand, and what appendTrail,
 // appendDistinct and appendBuckets say.
 func (w *Window) EntryValue(n int, values int, functions []string) []byte {
 	b := []byte{1}
+	if w.Stored {
+		b = binary.AppendUvarint(b, uint64(w.End-w.Start))
+	}
 	has := func(names ...string) bool {
 		return slices.ContainsFunc(functions, func(f string) bool { return slices.Contains(names, f) })
 	}

@@ -46,6 +46,7 @@ type Window struct {
 	Key         []string
 	Start, End  int64 // ms
 	Final       bool  // due when the input ended: a result, and no state
+	Stored      bool  // its entry holds its length
 	Readings    []Folded
 }
 
@@ -90,7 +91,7 @@ type Dead struct {
 
 // Run judges the records of one partition one after the other, in the order of judgement of design section 7.
 func (c *Config) Run(partition int32, records []Record) *Outcome {
-	m := &model{config: c, partition: partition, windows: map[string]*Window{}}
+	m := &model{config: c, partition: partition, windows: map[string]*Window{}, sessions: map[string][]*Window{}, reached: map[string]int64{}}
 	m.out = &Outcome{Partition: partition, StreamTime: Never, SetterOffset: -1}
 	for _, a := range c.Aggregations {
 		m.out.Aggregations = append(m.out.Aggregations, AggregationCounters{Name: a.Name, ClosedEnd: Never})
@@ -110,7 +111,9 @@ type model struct {
 	partition int32
 	out       *Outcome
 	windows   map[string]*Window
-	known     map[string]int64 // by WindowID: until which closed end; nil without dedup
+	known     map[string]int64     // by WindowID: until which closed end; nil without dedup
+	sessions  map[string][]*Window // of an aggregation and key, all that there ever were
+	reached   map[string]int64     // the latest time of each key
 }
 
 // judge takes one record: its readings one after the other. One that cannot be split counts as one, and so does one that
@@ -171,9 +174,7 @@ func (m *model) one(r Record, j *Judged, timed bool) (refused bool) {
 		m.out.Counters.Ahead++
 		advance = r.Timestamp
 	}
-	if advance > m.out.StreamTime {
-		m.out.StreamTime, m.out.SetterOffset = advance, r.Offset
-	}
+	m.advance(advance, r, j.Reading)
 	for i := range m.config.Aggregations {
 		m.fold(i, r, j.Reading, j.Index)
 	}
@@ -215,17 +216,24 @@ func (c *Config) Guard(r Record, j *Judged) {
 // fold moves the closed end of one aggregation and puts the reading into those of its windows that are not due.
 func (m *model) fold(i int, r Record, reading Reading, index int64) {
 	a, counters := &m.config.Aggregations[i], &m.out.Aggregations[i]
-	counters.ClosedEnd = max(counters.ClosedEnd, m.out.StreamTime-a.Grace)
-	starts, taken := a.starts(reading.Time), int64(0)
-	for _, start := range starts {
-		if start+a.Size > counters.ClosedEnd {
-			m.put(a, start, r, reading, index)
-			taken++
-		}
+	if m.out.StreamTime != Never {
+		counters.ClosedEnd = max(counters.ClosedEnd, m.out.StreamTime-a.Grace-a.Gap)
 	}
-	counters.Missed += int64(len(starts)) - taken
+	spans, taken := a.spans(reading.Time), int64(0)
+	for _, s := range spans {
+		switch {
+		case s.end <= counters.ClosedEnd:
+			continue
+		case a.Gap > 0:
+			m.join(a, counters.ClosedEnd, folded(r, reading, index), reading.Key)
+		default:
+			m.put(a, s, folded(r, reading, index), reading.Key)
+		}
+		taken++
+	}
+	counters.Missed += int64(len(spans)) - taken
 	switch taken {
-	case int64(len(starts)):
+	case int64(len(spans)):
 		counters.Folded++
 	case 0:
 		counters.Late++
@@ -233,23 +241,26 @@ func (m *model) fold(i int, r Record, reading Reading, index int64) {
 			break // one letter names all late readings of a record
 		}
 		m.out.Late = append(m.out.Late, Late{Aggregation: a.Name, Offset: r.Offset, Key: reading.Key, Time: reading.Time,
-			Start: starts[0], End: starts[0] + a.Size, StreamTime: m.out.StreamTime, Record: r})
+			Start: spans[0].start, End: spans[0].end, StreamTime: m.out.StreamTime, Record: r})
 	default:
 		counters.PartlyLate++
 	}
 }
 
 // put adds a reading to one window.
-func (m *model) put(a *Aggregation, start int64, r Record, reading Reading, index int64) {
-	id := WindowID(a.Name, reading.Key, start)
+func (m *model) put(a *Aggregation, s span, one Folded, key []string) {
+	id := WindowID(a.Name, key, s.start)
 	w := m.windows[id]
 	if w == nil {
-		w = &Window{Aggregation: a.Name, Key: reading.Key, Start: start, End: start + a.Size}
+		w = &Window{Aggregation: a.Name, Key: key, Start: s.start, End: s.end, Stored: a.stored()}
 		m.windows[id] = w
 	}
-	one := Folded{Time: reading.Time, Nanos: reading.Nanos, Offset: r.Offset, Index: index, Values: reading.Values, Whole: reading.Whole}
 	one.Stray = strays(w.Readings, &one)
 	w.Readings = append(w.Readings, one)
+}
+
+func folded(r Record, reading Reading, index int64) Folded {
+	return Folded{Time: reading.Time, Nanos: reading.Nanos, Offset: r.Offset, Index: index, Values: reading.Values, Whole: reading.Whole}
 }
 
 // finish says which windows are due. As closed ends never fall and a due window takes no reading, it does not matter

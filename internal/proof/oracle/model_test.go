@@ -3,6 +3,7 @@ package oracle
 import (
 	"fmt"
 	"testing"
+	"time"
 )
 
 // t0 is 2024-01-01T00:00:00Z, on a minute, hour and day boundary.
@@ -165,11 +166,18 @@ func TestRefusedMovesNothing(t *testing.T) {
 	}
 }
 
+func starts(a *Aggregation, t int64) (list []int64) {
+	for _, s := range a.spans(t) {
+		list = append(list, s.start)
+	}
+	return list
+}
+
 func TestWindowsBeforeTheEpochAndWithOffset(t *testing.T) {
 	for _, c := range []struct{ offset, at, want int64 }{{0, -1, -60_000}, {0, -60_000, -60_000}, {0, 59_999, 0},
 		{7000, 6999, -53_000}, {7000, 7000, 7000}, {-1000, 58_999, -1000}, {-1000, 59_000, 59_000}} {
 		a := Aggregation{Size: 60_000, Offset: c.offset}
-		if got := a.starts(c.at); len(got) != 1 || got[0] != c.want {
+		if got := starts(&a, c.at); len(got) != 1 || got[0] != c.want {
 			t.Errorf("offset %d, time %d: starts %d, want %d", c.offset, c.at, got, c.want)
 		}
 	}
@@ -185,7 +193,7 @@ func TestWindowsThatOverlap(t *testing.T) {
 		{10, 5, 0, t0, "[-5 0]"}, {10, 5, 1, t0, "[-9 -4]"}, {10, 10, 0, t0 + 9, "[0]"}, {3, 1, 0, t0, "[-2 -1 0]"},
 	} {
 		a := Aggregation{Size: c.size, Step: c.step, Offset: c.offset}
-		got := a.starts(c.at)
+		got := starts(&a, c.at)
 		for i := range got {
 			got[i] -= t0
 		}
@@ -245,5 +253,69 @@ func TestWrongKeyAndPartition(t *testing.T) {
 	}
 	if got := string(RecordKey([]string{"a\"\n", "5", "é\x01"})); got != `["a\"\n","5","é\u0001"]` {
 		t.Errorf("record key %s", got)
+	}
+}
+
+// The examples of W13 and V7, and two readings exactly the gap apart.
+func TestSessionsByHand(t *testing.T) {
+	config := job(0)
+	config.Aggregations = []Aggregation{{Name: "s", Gap: 30_000, Grace: 60_000, Functions: []string{"count"}}}
+	var in input
+	in.add("a", 0, 1)
+	in.add("a", 50_000, 2)
+	in.add("a", 25_000, 4)
+	in.add("a", 80_000, 1)
+	in.add("x", 500_000, 0)
+	o := config.Run(0, in)
+	expect(t, o, "a +0 3 7 true", "a +80 1 1 true", "x +500 1 0 false")
+	if w := o.Windows[0]; w.End != t0+50_000 {
+		t.Errorf("it ends at t0+%d", w.End-t0)
+	}
+	config.Aggregations[0].Grace = 0
+	in = nil
+	for _, at := range []int64{0, 10_000, 45_000, 20_000, 5000, 0} {
+		in.add("a", at, 1)
+	}
+	o = config.Run(0, in)
+	expect(t, o, "a +0 2 2 true", "a +20 2 2 false")
+	if len(o.Late) != 2 {
+		t.Errorf("%d late", len(o.Late))
+	}
+}
+
+// Days of W12 and others, worked out by hand.
+func TestCalendarByHand(t *testing.T) {
+	for _, c := range []struct {
+		unit, zone, at, start string
+		hours                 int64
+	}{
+		{"day", "America/New_York", "2026-03-08T12:00:00Z", "2026-03-08T05:00:00Z", 23}, {"day", "America/New_York", "2026-11-02T04:59:59Z", "2026-11-01T04:00:00Z", 25},
+		{"day", "America/Sao_Paulo", "2018-11-04T12:00:00Z", "2018-11-04T03:00:00Z", 23}, {"day", "America/St_Johns", "2010-11-07T02:45:00Z", "2010-11-07T02:30:00Z", 25},
+		{"week", "Europe/Brussels", "2024-03-31T12:00:00Z", "2024-03-24T23:00:00Z", 167}, {"month", "UTC", "2024-02-29T12:00:00Z", "2024-02-01T00:00:00Z", 29 * 24},
+	} {
+		zone, err := time.LoadLocation(c.zone)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at, _ := time.Parse(time.RFC3339, c.at)
+		start, _ := time.Parse(time.RFC3339, c.start)
+		a := Aggregation{Unit: c.unit, Zone: zone}
+		if got := a.spans(at.UnixMilli())[0]; got != (span{start.UnixMilli(), start.UnixMilli() + c.hours*3_600_000}) {
+			t.Errorf("%s %s: %+v", c.zone, c.at, got)
+		}
+	}
+}
+
+// R11: the second largest of the latest times of all keys.
+func TestQuorumByHand(t *testing.T) {
+	config := job(0)
+	config.Quorum = 2
+	var in input
+	in.add("evil", 86_400_000, 1)
+	in.add("a", 1000, 1)
+	in.add("a", 61_000, 1)
+	o := config.Run(0, in)
+	if o.StreamTime != t0+61_000 || o.SetterOffset != 2 {
+		t.Errorf("stream time t0+%d, set at %d", o.StreamTime-t0, o.SetterOffset)
 	}
 }

@@ -34,14 +34,21 @@ func Generated(config *oracle.Config) func(seed uint64) Source {
 	return func(seed uint64) Source {
 		g := &generated{random: rand.New(rand.NewPCG(seed, 3)), config: config}
 		for _, a := range config.Aggregations {
-			size := a.Size
+			length := a.Size
+			switch {
+			case a.Gap > 0:
+				length = 4 * a.Gap
+			case a.Unit != "":
+				length = 24 * 60 * 60 * 1000
+			}
+			size := length
 			if a.Step > 0 {
 				size = a.Step
 			}
 			if g.size == 0 || size < g.size {
 				g.size = size
 			}
-			g.delay = max(g.delay, min(a.Size+2*a.Grace, 4*a.Size))
+			g.delay = max(g.delay, min(length+2*a.Grace, 4*length))
 		}
 		g.size, g.delay = min(g.size, longest), min(g.delay, 2*longest)
 		// It ends long before now: event time must not run ahead of the records' own.
