@@ -21,7 +21,7 @@ func TestKillLoop(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute+time.Duration(useful)*10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute+time.Duration(useful)*15*time.Second)
 	defer cancel()
 	seed := seed(t)
 	job := newJob(t, proof.FleetConfig(4))
@@ -33,7 +33,7 @@ func TestKillLoop(t *testing.T) {
 	}
 	reader := startBroker(ctx, t, job)
 	fleet := proof.NewFleet(seed, 300)
-	loop := proof.KillLoop{Job: job, Reader: reader, Feed: fleet.Next, Rate: 4000, Seed: seed, Useful: useful, Wipe: true, Log: t.Logf}
+	loop := proof.KillLoop{Job: job, Reader: reader, Feed: fleet.Next, Rate: 2000, Seed: seed, Useful: useful, Wipe: true, Log: t.Logf}
 	kills, err := loop.Run(ctx)
 	if err != nil {
 		t.Fatalf("%v: %v", kills, err)
