@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"syscall"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -43,10 +42,10 @@ func (b *bench) pace(tasks int32, length time.Duration) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = run.end(syscall.SIGKILL) }() // it has ended where that matters
+	defer func() { _ = run.kill() }() // it has ended where that matters
 	stop, poured := make(chan struct{}), make(chan error, 1)
 	go func() { poured <- b.pour(input, pacedRate, int(tasks)*100, stop) }()
-	err = b.await(run, runLimit, "all tasks at work", func() (bool, error) {
+	err = b.await(run, "all tasks at work", func() (bool, error) {
 		s := b.status(o)
 		if s == nil || len(s.Tasks) != int(tasks) {
 			return false, nil
@@ -152,9 +151,9 @@ func memory(b *bench, p plan) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = run.end(syscall.SIGKILL) }() // what it held is measured by then
+	defer func() { _ = run.kill() }() // what it held is measured by then
 	var s *tidemark.Status
-	err = b.await(run, runLimit, "all keys", func() (bool, error) {
+	err = b.await(run, "all keys", func() (bool, error) {
 		s = b.status(o)
 		at, end := committed(s, partitions)
 		return at >= int64(p.keys) && at == end, nil

@@ -60,10 +60,10 @@ func (p *process) output() string {
 const look = 5 * time.Millisecond
 
 // await returns when the condition holds, and fails when the program ends before.
-func (b *bench) await(p *process, limit time.Duration, what string, condition func() (bool, error)) error {
+func (b *bench) await(p *process, what string, condition func() (bool, error)) error {
 	ticker := time.NewTicker(look)
 	defer ticker.Stop()
-	late := time.NewTimer(limit)
+	late := time.NewTimer(runLimit)
 	defer late.Stop()
 	for {
 		if ok, err := condition(); ok || err != nil {
@@ -74,7 +74,7 @@ func (b *bench) await(p *process, limit time.Duration, what string, condition fu
 		case <-p.done:
 			return fmt.Errorf("%s: the program ended (%w); it said:\n%s", what, p.err, tail(p.output()))
 		case <-late.C:
-			return fmt.Errorf("%s: not within %s; it said:\n%s", what, limit, tail(p.output()))
+			return fmt.Errorf("%s: not within %s; it said:\n%s", what, runLimit, tail(p.output()))
 		case <-b.ctx.Done():
 			return b.ctx.Err()
 		}
@@ -92,13 +92,13 @@ func (p *process) line(beginning string) (rest string, ok bool) {
 }
 
 // wait waits for the end, which must be one without error.
-func (b *bench) wait(p *process, limit time.Duration) error {
+func (b *bench) wait(p *process) error {
 	select {
 	case <-p.done:
-	case <-time.After(limit):
-		return errors.Join(fmt.Errorf("still running after %s; it said:\n%s", limit, tail(p.output())), p.end(syscall.SIGKILL))
+	case <-time.After(runLimit):
+		return errors.Join(fmt.Errorf("still running after %s; it said:\n%s", runLimit, tail(p.output())), p.kill())
 	case <-b.ctx.Done():
-		return errors.Join(b.ctx.Err(), p.end(syscall.SIGKILL))
+		return errors.Join(b.ctx.Err(), p.kill())
 	}
 	if p.err != nil {
 		return fmt.Errorf("%w; it said:\n%s", p.err, tail(p.output()))
@@ -106,9 +106,9 @@ func (b *bench) wait(p *process, limit time.Duration) error {
 	return nil
 }
 
-// end ends the program with a signal and waits for it.
-func (p *process) end(s syscall.Signal) error {
-	if err := p.command.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
+// kill ends the program at once and waits for it.
+func (p *process) kill() error {
+	if err := p.command.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
 	}
 	<-p.done

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"strconv"
-	"syscall"
 	"time"
 )
 
@@ -52,7 +51,7 @@ func (b *bench) rateOfOurs(input string, partitions int32, readings int) (rate f
 	if err != nil {
 		return 0, "", err
 	}
-	if err := b.wait(run, runLimit); err != nil {
+	if err := b.wait(run); err != nil {
 		return 0, "", err
 	}
 	took := time.Since(run.started)
@@ -70,14 +69,14 @@ func (b *bench) rateOfStreams(kind, input string, partitions int32, readings int
 		return 0, "", err
 	}
 	var seconds string
-	err = b.await(run, runLimit, "all readings", func() (ok bool, _ error) {
+	err = b.await(run, "all readings", func() (ok bool, _ error) {
 		seconds, ok = run.line("done ")
 		return ok, nil
 	})
 	if err != nil {
 		return 0, "", err
 	}
-	if err := run.end(syscall.SIGKILL); err != nil {
+	if err := run.kill(); err != nil {
 		return 0, "", err
 	}
 	took, err := strconv.ParseFloat(seconds, 64)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -57,7 +56,7 @@ func (b *bench) recoverOurs(input string, partitions int32, wipe bool) error {
 	if err != nil {
 		return err
 	}
-	err = b.await(first, runLimit, "40 % of the input", func() (bool, error) {
+	err = b.await(first, "40 % of the input", func() (bool, error) {
 		at, end := committed(b.status(o), int(partitions))
 		return at >= int64(killAt*float64(end)) && at > 0, nil
 	})
@@ -65,7 +64,7 @@ func (b *bench) recoverOurs(input string, partitions int32, wipe bool) error {
 		return err
 	}
 	killed := time.Now()
-	if err := first.end(syscall.SIGKILL); err != nil {
+	if err := first.kill(); err != nil {
 		return err
 	}
 	kind := "checkpoints every 0.5 s"
@@ -80,7 +79,7 @@ func (b *bench) recoverOurs(input string, partitions int32, wipe bool) error {
 		return err
 	}
 	var loaded, replayed int64
-	err = b.await(second, runLimit, "a first commit of each task", func() (bool, error) {
+	err = b.await(second, "a first commit of each task", func() (bool, error) {
 		s := b.status(o)
 		if s == nil || len(s.Tasks) != int(partitions) {
 			return false, nil
@@ -103,7 +102,7 @@ func (b *bench) recoverOurs(input string, partitions int32, wipe bool) error {
 	}
 	b.note("| tidemark, %s | %.2f s | %.2f s | %d entries loaded, %d records replayed |", kind, lastRecovered(second.output()).Sub(killed).Seconds(),
 		last.Sub(killed).Seconds(), loaded, replayed)
-	return second.end(syscall.SIGKILL)
+	return second.kill()
 }
 
 // lastRecovered reads in a log when the last task was recovered.
@@ -210,12 +209,12 @@ func (b *bench) recoverStreams(kind, input string, partitions int32, readings in
 		return err
 	}
 	mark := fmt.Sprintf("read %d\n", readings/100*int(killAt*100))
-	err = b.await(first, runLimit, "40 % of the input", func() (bool, error) { return strings.Contains(first.output(), mark), nil })
+	err = b.await(first, "40 % of the input", func() (bool, error) { return strings.Contains(first.output(), mark), nil })
 	if err != nil {
 		return err
 	}
 	killed := time.Now()
-	if err := first.end(syscall.SIGKILL); err != nil {
+	if err := first.kill(); err != nil {
 		return err
 	}
 	if wipe {
@@ -232,7 +231,7 @@ func (b *bench) recoverStreams(kind, input string, partitions int32, readings in
 		return err
 	}
 	var running time.Time
-	err = b.await(second, runLimit, "a first commit of each partition", func() (bool, error) {
+	err = b.await(second, "a first commit of each partition", func() (bool, error) {
 		if _, ok := second.line("running"); ok && running.IsZero() {
 			running = time.Now()
 		}
@@ -255,5 +254,5 @@ func (b *bench) recoverStreams(kind, input string, partitions int32, readings in
 		from = "changelog"
 	}
 	b.note("| Kafka Streams, %s | %.2f s | %.2f s | %s |", kind, running.Sub(killed).Seconds(), time.Since(killed).Seconds(), from)
-	return second.end(syscall.SIGKILL)
+	return second.kill()
 }

@@ -109,14 +109,12 @@ func (s *section) sectionOr(name, word, example string) (below *section, said bo
 }
 
 // later asks for keys that a later version will have.
-func (s *section) later(names ...string) (found bool) {
+func (s *section) later(names ...string) {
 	for _, name := range names {
 		if v, ok := s.find(name, known{later: true}); ok {
 			s.d.add(v.at, v.key, wrongf("not yet in this version").hinted("remove the key"))
-			found = true
 		}
 	}
-	return found
 }
 
 // close hands over what nobody asked for.

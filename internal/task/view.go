@@ -323,7 +323,8 @@ func (v *View) tell() error {
 // ends first is taken, then the least, so that the order does not depend on where they lie (I11).
 func (v *View) locate(place Place, hash uint64) (least []byte, found Place, err error) {
 	keep := func(key []byte, at Place) {
-		if at != place && !(v.isOrdered(place.Aggregation) && at.Aggregation == place.Aggregation && at.Start == place.Start) {
+		grown := v.isOrdered(place.Aggregation) && at.Aggregation == place.Aggregation && at.Start == place.Start
+		if at != place && !grown {
 			return
 		}
 		if least == nil || at.End < found.End || at.End == found.End && string(key) < string(least) {
