@@ -244,8 +244,8 @@ func (d *demo) tellRecovery(k *demoKill) {
    task from        loaded replayed  join identify fence load replay prove work`)
 	for p, t := range k.Tasks {
 		r, ms := t.Report, &t.Report.Phases
-		d.screen.say("   %4d %-11s %6s %8s %5.1f %8.1f %5.1f %4.1f %6.1f %5.1f %4.2f", p, r.From, grouped(r.Loaded), grouped(r.Records),
-			ms.Join, ms.Identify, ms.Ask+ms.Fence+ms.FenceRecord, ms.Load, ms.Tail+ms.Replay, ms.Prove+ms.Anchor, t.FirstCommit/1000)
+		d.screen.say("   %4d %-11s %6s %8s %5s %8s %5s %4s %6s %5s %4.2f", p, r.From, grouped(r.Loaded), grouped(r.Records), short(ms.Join),
+			short(ms.Identify), short(ms.Ask+ms.Fence+ms.FenceRecord), short(ms.Load), short(ms.Tail+ms.Replay), short(ms.Prove+ms.Anchor), t.FirstCommit/1000)
 	}
 	at := slices.IndexFunc(k.Tasks, func(t demoRecovered) bool { return t.Report.Live > 0 })
 	r := k.Tasks[max(at, 0)].Report
@@ -257,4 +257,12 @@ func (d *demo) tellRecovery(k *demoKill) {
 	d.screen.tell("Proved: each state has the digest that its last commit wrote into the changelog. Task %d, from %s, at commit %d: %s, "+
 		"digest %s.", r.Partition, from, r.Commit, many(r.Live, "entry", "entries"), r.Digest)
 	d.screen.tell("Every task had committed new readings %.2f s after SIGKILL.", k.FirstCommit/1000)
+}
+
+// short writes milliseconds in at most five places, up to a minute and a half.
+func short(ms float64) string {
+	if ms >= 1000 {
+		return fmt.Sprintf("%.0f", ms)
+	}
+	return fmt.Sprintf("%.1f", ms)
 }

@@ -178,6 +178,8 @@ func processorConfig(defined *config.Job) job.Config {
 		Quorum:        defined.Input.Quorum,
 		Dedup:         job.Dedup{Within: defined.Dedup},
 		Part:          map[config.Stage]job.Part{config.Relay: job.Relay, config.Relayed: job.Relayed}[defined.Stage],
+		HandOn:        defined.HandOn,
+		Quiet:         defined.Quiet,
 		MaxBad:        job.MaxBad{Readings: defined.MaxBad.Readings, Per: defined.MaxBad.Per},
 	}
 	for _, a := range defined.Aggregations {

@@ -27,8 +27,10 @@ type Job struct {
 	Listen       string        // "": 127.0.0.1 and a free port, written to http.addr in the state directory
 	Timeouts     Timeouts
 
-	Stage   Stage  // of one of the Parts
-	Between string // topic that a Relay hands readings on to
+	Stage   Stage    // of one of the Parts
+	Between string   // topic that a Relay hands readings on to
+	HandOn  []string // key fields that it hands them on under; nil: all
+	Quiet   bool     // it only counts what it refuses
 
 	// Warnings are what is allowed and still deserves a look, by file and line.
 	Warnings []Fault

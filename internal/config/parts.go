@@ -34,10 +34,15 @@ func (j *Job) Parts() []*Job {
 		return []*Job{j}
 	}
 	var relays, rest []*Job
-	for _, key := range j.keys() {
+	for i, key := range j.keys() {
 		suffix := j.suffix(key)
 		between := j.between(key)
-		relay, relayed := j.part(key), j.part(key)
+		own := *j
+		relay, relayed := &own, j.part(key)
+		if suffix != "" {
+			relay.HandOn = key
+		}
+		relay.Quiet = i > 0 // all relays refuse the same readings, so that one letter of each is enough
 		relay.Stage, relayed.Stage = Relay, Relayed
 		relay.Name, relayed.Name = j.Name+"-rekey"+suffix, j.Name+suffix
 		relay.Changelog.Topic, relayed.Changelog.Topic = j.Changelog.Topic+"-rekey"+suffix, j.Changelog.Topic+suffix

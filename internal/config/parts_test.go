@@ -25,12 +25,19 @@ func TestParts(t *testing.T) {
 		for _, a := range p.Aggregations {
 			names = append(names, a.Name)
 		}
-		got = append(got, fmt.Sprintf("%d %s: %s -> %s by %v, changelog %s, state %s, late %q, aggregations %v", p.Stage, p.Name, p.Input.Topic,
-			p.Between, p.Input.Format.Key, p.Changelog.Topic, p.State.Dir, p.Late, strings.Join(names, " ")))
+		under := ""
+		if p.HandOn != nil {
+			under = fmt.Sprintf(" under %v", p.HandOn)
+		}
+		if p.Quiet {
+			under += ", quiet"
+		}
+		got = append(got, fmt.Sprintf("%d %s: %s -> %s by %v%s, changelog %s, state %s, late %q, aggregations %v", p.Stage, p.Name, p.Input.Topic,
+			p.Between, p.Input.Format.Key, under, p.Changelog.Topic, p.State.Dir, p.Late, strings.Join(names, " ")))
 	}
 	want := []string{
 		`1 boiler-room-rekey: readings -> boiler-room-keyed by [site device], changelog boiler-room-changelog-rekey, state state/rekey, late "", aggregations `,
-		`1 boiler-room-rekey-by-site: readings -> boiler-room-keyed-by-site by [site], changelog boiler-room-changelog-rekey-by-site, state state/rekey-by-site, late "", aggregations `,
+		`1 boiler-room-rekey-by-site: readings -> boiler-room-keyed-by-site by [site device] under [site], quiet, changelog boiler-room-changelog-rekey-by-site, state state/rekey-by-site, late "", aggregations `,
 		`2 boiler-room: boiler-room-keyed ->  by [site device], changelog boiler-room-changelog, state ./state, late "boiler-room-late", aggregations a c`,
 		`2 boiler-room-by-site: boiler-room-keyed-by-site ->  by [site], changelog boiler-room-changelog-by-site, state state/by-site, late "boiler-room-late", aggregations b`,
 	}

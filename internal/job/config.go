@@ -25,6 +25,8 @@ type Config struct {
 	Dedup         Dedup
 	MaxBad        MaxBad
 	Part          Part
+	HandOn        []string // of a Relay: the key fields that readings are handed on under; nil stands for all
+	Quiet         bool     // of a Relay: what it refuses is counted only, for another one of the same input publishes it
 }
 
 // Aggregation is one table of windows.
@@ -108,6 +110,11 @@ func (c *Config) checkPartitioning() error {
 	}
 	if _, err := c.Format.Determined(c.recordKey()); err != nil && c.Partitioner != Unchecked && c.Part == Whole {
 		faults = append(faults, fmt.Errorf("partitioned_by: %w", err))
+	}
+	for _, name := range c.HandOn {
+		if !slices.Contains(c.Format.Key, name) {
+			faults = append(faults, fmt.Errorf("hand on: %q is no key field (%s)", name, strings.Join(c.Format.Key, ", ")))
+		}
 	}
 	if c.Partitioner > Unchecked {
 		faults = append(faults, fmt.Errorf("partitioner %d is unknown", c.Partitioner))

@@ -23,6 +23,7 @@ type Job struct {
 	names     []task.Aggregation
 	memory    *memory // nil without dedup
 	maxKey    int     // bytes of a changelog key
+	handed    []int   // of a relay: the key fields that are handed on; nil for all
 	many      bool    // a record may hold another number of readings than one
 
 	record  reading.Record
@@ -66,6 +67,7 @@ func New(config Config, partition, partitions int32, limits Limits) (*Job, error
 	j := &Job{config: config, limits: limits, layout: newLayout(&config), reader: reader, names: config.aggregations(), memory: newMemory(&config)}
 	by, determined := config.partitionedBy()
 	j.routing = routing{by: by, determined: determined, partitioner: config.Partitioner, partition: partition, partitions: partitions}
+	j.handed = config.handed()
 	j.maxKey = j.layout.maxKey(limits)
 	j.record.Headers, j.many = &j.headers, format.Many()
 	j.apart.late = make([]lateReadings, len(j.layout.tables))

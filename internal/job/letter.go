@@ -192,6 +192,9 @@ func (j *Job) refuse(v *task.View, in *task.Input, f fault) {
 // emitDead emits a dead letter, with the record's untouched key and value. which are the readings concerned where there
 // are several.
 func (j *Job) emitDead(v *task.View, in *task.Input, f fault, which []int32) {
+	if j.config.Quiet {
+		return
+	}
 	l := newLetter(j.config.Input, j.routing.partition, in)
 	l.text(HeaderReason, string(f.reason))
 	l.number(HeaderPosition, int64(f.position))

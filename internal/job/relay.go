@@ -2,6 +2,7 @@ package job
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/tidemark-streams/tidemark/aggregate"
@@ -68,10 +69,32 @@ func relayedTimestamp(value []byte) int64 {
 	return -1
 }
 
+// handed are the indexes of the key fields of a reading that a relay hands it on under, nil for all of them.
+func (c *Config) handed() (indexes []int) {
+	if c.HandOn == nil {
+		return nil
+	}
+	for _, name := range c.HandOn {
+		indexes = append(indexes, slices.Index(c.Format.Key, name))
+	}
+	if c.Format.Series {
+		indexes = append(indexes, len(c.Format.Key))
+	}
+	return indexes
+}
+
 // relay hands a reading on.
 func (j *Job) relay(v *task.View, in *task.Input, i int, read *reading.Reading) {
-	j.key = AppendRecordKey(j.key[:0], read.Key...)
-	j.value = j.appendRelayed(j.value[:0], in, read)
+	key := read.Key
+	if j.handed != nil {
+		j.routing.fields = j.routing.fields[:0]
+		for _, at := range j.handed {
+			j.routing.fields = append(j.routing.fields, read.Key[at])
+		}
+		key = j.routing.fields
+	}
+	j.key = AppendRecordKey(j.key[:0], key...)
+	j.value = j.appendRelayed(j.value[:0], in, read, key)
 	if size := len(j.key) + len(j.value); size > int(j.limits.Result) {
 		j.refuseReading(v, in, i, fault{reason: TooLarge, detail: fmt.Sprintf("the reading would have %d bytes by its key, at most %d fit the topic between the stages",
 			size, j.limits.Result)})
@@ -84,11 +107,11 @@ func (j *Job) relay(v *task.View, in *task.Input, i int, read *reading.Reading) 
 // noHeaders keeps the header of results off what is only handed on.
 var noHeaders = []task.Header{}
 
-func (j *Job) appendRelayed(dst []byte, in *task.Input, read *reading.Reading) []byte {
+func (j *Job) appendRelayed(dst []byte, in *task.Input, read *reading.Reading, key [][]byte) []byte {
 	dst = strconv.AppendInt(append(dst, relayedHead...), max(in.Timestamp, -1), 10)
 	dst = appendTime(append(dst, `,"t":`...), read.Time, read.Nanos)
 	dst = append(dst, `,"k":`...)
-	for i, field := range read.Key {
+	for i, field := range key {
 		dst = appendString(append(dst, "[,"[min(i, 1)]), field)
 	}
 	dst = append(dst, `],"v":`...)

@@ -146,3 +146,22 @@ func TestRelayWhole(t *testing.T) {
 		t.Errorf("%s", lines)
 	}
 }
+
+// TestRelayHandsOnAPart judges by the whole key and hands on a part of it. Of several relays of one input only one writes
+// what they all refuse, so that nothing is sent in again twice.
+func TestRelayHandsOnAPart(t *testing.T) {
+	config := minutes(0)
+	config.Format.Key, config.Part, config.Aggregations = []string{"site", "device"}, Relay, nil
+	config.HandOn, config.Quiet = []string{"site"}, true
+	r := newRun(t, config)
+	for i, value := range []string{`{"site":"s","device":"d","ts":%d,"value":1}`, `{"site":"s","ts":%d,"value":1}`} {
+		r.feed(task.Input{Offset: int64(i), Timestamp: t0, Value: fmt.Appendf(nil, value, t0)})
+	}
+	r.drain()
+	if n := r.counters(); n.Accepted != 1 || n.DeadLettered != 1 || len(r.dead) != 0 {
+		t.Errorf("%+v, %d letters", n, len(r.dead))
+	}
+	if len(r.results) != 1 || string(r.results[0].key) != "s" || !bytes.Contains(r.results[0].value, []byte(`"k":["s"]`)) {
+		t.Errorf("handed on %v", r.results)
+	}
+}
