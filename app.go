@@ -236,7 +236,7 @@ func (a *App) join() (err error) {
 // has stopped for good.
 func (a *App) supervise(ctx context.Context) error {
 	idle := newIdleness(a)
-	joining := now()
+	joining, joined := now(), false
 	a.await(status.ForGroup, "the group to give this process its partitions")
 	var failed error
 	for {
@@ -247,8 +247,8 @@ func (a *App) supervise(ctx context.Context) error {
 			if !ok {
 				return errors.Join(a.whyOver(ctx), failed, a.stopAll(stopNow))
 			}
-			if a.joinMS == 0 {
-				a.joinMS = milliseconds(now() - joining)
+			if !joined { // before the first task, which reads it
+				a.joinMS, joined = milliseconds(now()-joining), true
 			}
 			a.offsets.assigned(assigned)
 			a.assign(ctx, assigned)
