@@ -224,8 +224,12 @@ func (c *chapter) found(a proof.Anomaly) {
 	})
 }
 
-// patience is how long the program may take for what it always does in the end.
-const patience = 90 * time.Second
+// patience is how long the program may take for one thing that it always does in the end, on a machine that is busy with
+// other trials; all that a comparison starts one after the other may take comparisons times as long.
+const (
+	patience    = 3 * time.Minute
+	comparisons = 5
+)
 
 // compare lets the job come to rest and holds it against the oracle. The last one also starts it twice more: neither may
 // change anything.
@@ -239,7 +243,7 @@ func (c *chapter) compare(ctx context.Context, last bool) error {
 	if readings == 0 {
 		return errNoReadings
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, errors.New("the job did not come to rest"))
+	ctx, cancel := context.WithTimeoutCause(ctx, comparisons*patience, errors.New("the job did not come to rest"))
 	defer cancel()
 	l, err := c.start(c.job, "", "run", "--until-idle", "--json")
 	if err != nil {
