@@ -105,7 +105,9 @@ func (i *instance) operate(l *life, op storetest.Op, do func() error) error {
 		}
 		switch {
 		case d.How == "slow":
-			l.sleep(10 * time.Second)
+			if !l.sleep(10 * time.Second) {
+				return errDead
+			}
 			return do()
 		case d.How == "short":
 			return &storetest.Short{Bytes: op.Size / 2, Err: map[bool]error{true: syscall.ENOSPC}[d.Done]}

@@ -21,6 +21,7 @@ type life struct {
 	mu     sync.Mutex
 	dead   bool
 	death  chan struct{} // closed at the death
+	over   chan struct{} // closed when the process has come to its end
 	awake  chan struct{} // nil, or closed when a pause ends
 	hurt   *hurt         // what is to happen to it next; nil for nothing
 	struck chan struct{} // closed when its point was met
@@ -29,7 +30,7 @@ type life struct {
 }
 
 func newLife(cancel context.CancelFunc) *life {
-	return &life{cancel: cancel, ended: make(chan struct{}), death: make(chan struct{}), struck: make(chan struct{}), counts: map[string]int{}}
+	return &life{cancel: cancel, ended: make(chan struct{}), death: make(chan struct{}), over: make(chan struct{}), struck: make(chan struct{}), counts: map[string]int{}}
 }
 
 // arm says what is to happen next. Effects are counted from here.
@@ -73,6 +74,8 @@ func (l *life) gate(ctx context.Context, op string, done bool) error {
 	}
 	select {
 	case <-l.death:
+		return &kafka.Error{Class: kafka.ClassTransient, Op: op, Offset: -1, Err: errDead}
+	case <-l.over:
 		return &kafka.Error{Class: kafka.ClassTransient, Op: op, Offset: -1, Err: errDead}
 	default:
 		return nil
@@ -133,6 +136,8 @@ func (l *life) sleep(d time.Duration) bool {
 	case <-timer.C:
 		return true
 	case <-l.death:
+		return false
+	case <-l.over:
 		return false
 	}
 }

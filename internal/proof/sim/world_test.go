@@ -326,6 +326,7 @@ func (i *instance) run(ctx context.Context, l *life, options tidemark.Options) e
 		err = app.Run(ctx)
 	}
 	l.err = err
+	close(l.over) // what was still under way ends with the process: a slow disk that its stop gave up on
 	close(l.ended)
 	return err
 }
