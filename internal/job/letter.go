@@ -192,7 +192,7 @@ func (j *Job) refuse(v *task.View, in *task.Input, f fault) {
 // emitDead emits a dead letter, with the record's untouched key and value. which are the readings concerned where there
 // are several.
 func (j *Job) emitDead(v *task.View, in *task.Input, f fault, which []int32) {
-	if j.config.Quiet {
+	if j.config.Quiet && f.reason != TooLarge { // what is too large for one relay's topic may not be for another's
 		return
 	}
 	l := newLetter(j.config.Input, j.routing.partition, in)

@@ -161,6 +161,11 @@ func TestRelayHandsOnAPart(t *testing.T) {
 	if n := r.counters(); n.Accepted != 1 || n.DeadLettered != 1 || len(r.dead) != 0 {
 		t.Errorf("%+v, %d letters", n, len(r.dead))
 	}
+	r.limits.Result = 10 // of this relay's topic: the others may have handed the reading on
+	r.start(r.task.Committed())
+	r.feed(task.Input{Offset: 2, Timestamp: t0, Value: fmt.Appendf(nil, `{"site":"s","device":"d","ts":%d,"value":1}`, t0)})
+	r.drain()
+	r.expectDead("too_large")
 	if len(r.results) != 1 || string(r.results[0].key) != "s" || !bytes.Contains(r.results[0].value, []byte(`"k":["s"]`)) {
 		t.Errorf("handed on %v", r.results)
 	}
