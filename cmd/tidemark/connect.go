@@ -42,6 +42,22 @@ func (e *env) read(path string) (*config.Job, error) {
 	return config.Load(path, os.Environ())
 }
 
+// open reads the job's file and reaches its brokers, for a command that looks at topics. release lets go of both.
+func (e *env) open(ctx context.Context, path string) (c *connection, admin kafka.Admin, release func(), err error) {
+	defined, err := e.load(path)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if c, err = e.connect(ctx, defined); err != nil {
+		return nil, nil, nil, err
+	}
+	if admin, err = c.reach(ctx, e); err != nil {
+		c.close()
+		return nil, nil, nil, err
+	}
+	return c, admin, func() { admin.Close(); c.close() }, nil
+}
+
 // connection is a command's way to the job's brokers.
 type connection struct {
 	*client.Cluster

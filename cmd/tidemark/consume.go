@@ -50,20 +50,11 @@ stands there as JSON and a deleted one as null; what is not text stands in base6
 }
 
 func (e *env) consume(ctx context.Context, o consumeOptions) error {
-	job, err := e.load(o.config)
+	connection, admin, release, err := e.open(ctx, o.config)
 	if err != nil {
 		return err
 	}
-	connection, err := e.connect(ctx, job)
-	if err != nil {
-		return err
-	}
-	defer connection.close()
-	admin, err := connection.reach(ctx, e)
-	if err != nil {
-		return err
-	}
-	defer admin.Close()
+	defer release()
 	topic, err := connection.topic(ctx, admin, o.topic, false)
 	if err != nil {
 		return err

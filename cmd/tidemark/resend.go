@@ -16,20 +16,12 @@ import (
 // produceAgain writes dead letters into the input again. The headers that the job has added go with them: they say how
 // often a record has come back, and which of its readings count (C15).
 func (e *env) produceAgain(ctx context.Context, o produceOptions) error {
-	defined, err := e.load(o.config)
+	connection, admin, release, err := e.open(ctx, o.config)
 	if err != nil {
 		return err
 	}
-	connection, err := e.connect(ctx, defined)
-	if err != nil {
-		return err
-	}
-	defer connection.close()
-	admin, err := connection.reach(ctx, e)
-	if err != nil {
-		return err
-	}
-	defer admin.Close()
+	defer release()
+	defined := connection.job
 	dead, err := connection.topic(ctx, admin, defined.DeadLetter, false)
 	if err != nil {
 		return err

@@ -44,20 +44,12 @@ running job is disturbed, and none is needed.`,
 }
 
 func (e *env) stateDump(ctx context.Context, path string, exact bool) (err error) {
-	defined, err := e.load(path)
+	connection, admin, release, err := e.open(ctx, path)
 	if err != nil {
 		return err
 	}
-	connection, err := e.connect(ctx, defined)
-	if err != nil {
-		return err
-	}
-	defer connection.close()
-	admin, err := connection.reach(ctx, e)
-	if err != nil {
-		return err
-	}
-	defer admin.Close()
+	defer release()
+	defined := connection.job
 	for _, part := range defined.Parts() {
 		if part.Stage != config.Relay { // which has no state
 			if err := e.dumpPart(ctx, connection, admin, part, exact); err != nil {
