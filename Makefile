@@ -14,7 +14,7 @@
 #   sweep     every pair of crash positions of the step machine, and many triples; every damage of a checkpoint
 #   agree     the fast reader against encoding/json and the oracle on 10 million documents, once a week; the seed is printed
 #   realdata  every set of ../shared/data against its truth file, when the data is there
-#   kafka     all that needs Apache Kafka, one broker and three: about 15 minutes. TIDEMARK_KILLS=100 for more
+#   kafka     all that needs Apache Kafka, one broker and three: many minutes. TIDEMARK_KILLS=100 for more
 #   kills     tidemark verify with N=10000 kills on the embedded broker; the report goes to docs/reports. [SEED=..]
 #   kills-kafka  the same with N=1000 kills on Apache Kafka, which it starts
 #   due       2 million windows of one task close at once on Apache Kafka, with a SIGKILL in the middle

@@ -77,20 +77,7 @@ func arrive(t *testing.T, lines [][]byte, times []int64) {
 	config.Aggregations = []oracle.Aggregation{{Name: "hourly", Size: time.Hour.Milliseconds(), Grace: time.Minute.Milliseconds(),
 		Functions: []string{"count", "sum", "min", "max", "mean"}}}
 	job := newJob(t, config)
-	address, stop, err := job.StartBroker(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	reader, err := oracle.NewReader(address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(reader.Close)
+	address, reader := brokerAt(ctx, t, job)
 	client, err := kgo.NewClient(kgo.SeedBrokers(address), kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.DefaultProduceTopic(job.Input()))
 	if err != nil {

@@ -164,6 +164,12 @@ func newJob(t *testing.T, config oracle.Config) *proof.Job {
 
 // startBroker starts the job's embedded broker and returns a reader; both end with the test.
 func startBroker(ctx context.Context, t *testing.T, job *proof.Job) *oracle.Reader {
+	_, reader := brokerAt(ctx, t, job)
+	return reader
+}
+
+// brokerAt is startBroker for those who write to it themselves.
+func brokerAt(ctx context.Context, t *testing.T, job *proof.Job) (address string, _ *oracle.Reader) {
 	address, stop, err := job.StartBroker(ctx)
 	if err != nil {
 		t.Fatal(err)
@@ -178,7 +184,7 @@ func startBroker(ctx context.Context, t *testing.T, job *proof.Job) *oracle.Read
 		t.Fatal(err)
 	}
 	t.Cleanup(reader.Close)
-	return reader
+	return address, reader
 }
 
 // binary is the path of tidemark: TIDEMARK_BIN, or bin/tidemark built from this source.

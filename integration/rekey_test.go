@@ -47,24 +47,10 @@ func TestRekeyThroughKills(t *testing.T) {
 	if err := job.WriteConfig(); err != nil {
 		t.Fatal(err)
 	}
-	address, stop, err := job.StartBroker(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	address, reader := brokerAt(ctx, t, job)
 	w := &plant{t: t, ctx: ctx, random: random, want: map[string]window{}, partitions: 4, address: address}
 	w.connect()
 	defer func() { w.client.Close() }()
-	reader, err := oracle.NewReader(address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer reader.Close()
-
 	useful := 0
 	for round := 0; useful < 6; round++ {
 		if useful == 3 && w.partitions == 4 {
