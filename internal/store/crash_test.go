@@ -34,6 +34,14 @@ func newLives(t *testing.T, n int) *lives {
 	return l
 }
 
+// large gives each state an entry within which sectors can be lost.
+func (l *lives) large() *lives {
+	for i, p := range l.pairs {
+		p.put("\x01large", strings.Repeat(string(rune('a'+i)), 3*storetest.Sector))
+	}
+	return l
+}
+
 // publish writes state n, in many blocks.
 func (l *lives) publish(d *Dir, n int) (Published, error) {
 	h := sampleHeader()
@@ -114,7 +122,8 @@ func (l *lives) run(t *testing.T, fs vfs.FS, p *power, first, n int) (acked, tri
 	return acked, tried
 }
 
-// chances returns what a crash decides, by seed: nothing unsynced is there, all of it, only removals, anything.
+// chances returns what a crash decides, by seed: nothing unsynced is there, all of it, only removals, all sizes and names but
+// any sectors, anything.
 func chances(seed uint64) storetest.Chance {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	return func(what string, n int) int {
@@ -122,6 +131,8 @@ func chances(seed uint64) storetest.Chance {
 		case seed == 0 || seed == 2 && what != "remove":
 			return 0
 		case seed == 1 || seed == 2:
+			return n - 1
+		case seed == 3 && what != "sector":
 			return n - 1
 		}
 		return rng.IntN(n)
@@ -132,7 +143,7 @@ func chances(seed uint64) storetest.Chance {
 // third life begin on what the one before left and lose the power somewhere too.
 func TestPowerLoss(t *testing.T) {
 	_, seeds := scanSeeds(t, 8)
-	l := newLives(t, 9)
+	l := newLives(t, 9).large()
 	for n, ended := 1, false; !ended; n++ {
 		for _, done := range []bool{false, true} {
 			for seed := range seeds {
@@ -309,7 +320,7 @@ func (l *lives) afterRefusal(t *testing.T, name string, fs *storetest.Strict, d 
 // TestFsyncFailsOnce lets each fsync fail once and drop its data; the one after it succeeds. Nothing is published that
 // was not synced, and what is published later survives a crash (S32).
 func TestFsyncFailsOnce(t *testing.T) {
-	l := newLives(t, 8)
+	l := newLives(t, 8).large()
 	for n := 1; ; n++ {
 		fs, failed := storetest.NewStrict(), 0
 		fs.FailSyncs(func(i int) bool {

@@ -17,14 +17,16 @@ import (
 
 // Strict is a file system in memory that keeps at a crash only what it must keep:
 //
-//   - a file's bytes as of its last fsync; of later ones any number, and zeros may stand for the rest;
+//   - a file's bytes as of its last fsync. What was written since reached the disk or not sector by sector, in any subset:
+//     each shows its old bytes, all of the new ones, some of them up to any byte, or zeros. The size is a matter of its own:
+//     a file may have grown, to its end or less, and hold zeros where nothing came;
 //   - a directory's names as of its last fsync; each later new name and each later removal may have taken effect or
 //     not, independently of each other, so that a rename may show both names or none, and a removal may be durable
 //     although what was done before it is not.
 //
 // A failed fsync drops what it was to make durable: the process still reads it, and the next fsync succeeds without it.
 //
-// Files are written at their ends only. Strict may be used by several goroutines.
+// Strict may be used by several goroutines.
 type Strict struct {
 	mu     sync.Mutex
 	root   *node
@@ -34,13 +36,29 @@ type Strict struct {
 
 // node is a file or a directory.
 type node struct {
-	dir     bool
-	data    []byte           // what a reader sees
-	durable []byte           // what a crash leaves at least
-	lost    int              // bytes below this that are not in durable were dropped by a failed fsync
-	names   map[string]*node // what a reader sees
-	kept    map[string]*node // what a crash leaves at least
-	pending []change         // since the last fsync, in order
+	dir      bool
+	data     []byte           // what a reader sees
+	durable  []byte           // what the last fsync left on disk
+	unsynced []piece          // since the last fsync, in order
+	names    map[string]*node // what a reader sees
+	kept     map[string]*node // what a crash leaves at least
+	pending  []change         // since the last fsync, in order
+}
+
+// Sector is the number of bytes that a disk writes at once.
+const Sector = 512
+
+// piece is bytes that were written and not synced.
+type piece struct {
+	at int
+	b  []byte
+}
+
+// put copies what of the bytes lies within part, which begins at from in its file.
+func (w piece) put(part []byte, from int) {
+	if to := w.at - from; to < len(part) {
+		copy(part[to:], w.b)
+	}
 }
 
 // change is a name that came (child) or went (nil).
@@ -63,9 +81,13 @@ func (s *Strict) FailSyncs(refuse func(n int) bool) {
 	s.syncs, s.refuse = 0, refuse
 }
 
-// Chance decides what a crash does: it returns a number from 0 to n-1. For "add" and "remove", 1 means that the change
-// of a name has taken effect; for "bytes" the number is how many unsynced bytes are there; for "zeros", 1 means that
-// zeros stand for the rest.
+// Chance decides what a crash does: it returns a number from 0 to n-1, where 0 keeps nothing that was not synced and n-1
+// all of it.
+//
+//   - "add", "remove": with 1 the change of a name has taken effect;
+//   - "size": a file that grew has its old size, one in between, its new one; "bytes": by how many bytes it grew;
+//   - "sector": a sector that was written to shows what it held before, zeros, the first of the bytes written to it, all of
+//     them; "torn": how many of them.
 type Chance func(what string, n int) int
 
 // Crash returns a file system as a power loss now may leave it. s stays as it is.
@@ -82,13 +104,7 @@ func (n *node) crash(chance Chance, done map[*node]*node) *node {
 	left := &node{dir: n.dir}
 	done[n] = left
 	if !n.dir {
-		left.data = slices.Clone(n.durable)
-		rest := n.unsynced()
-		some := chance("bytes", len(rest)+1)
-		left.data = append(left.data, rest[:some]...)
-		if some < len(rest) && chance("zeros", 2) == 1 {
-			left.data = append(left.data, make([]byte, len(rest)-some)...)
-		}
+		left.data = n.torn(chance)
 		left.durable = slices.Clone(left.data)
 		return left
 	}
@@ -108,11 +124,58 @@ func (n *node) crash(chance Chance, done map[*node]*node) *node {
 	return left
 }
 
-// unsynced is what comes after the durable bytes; what a failed fsync dropped is zeros.
-func (n *node) unsynced() []byte {
-	rest := slices.Clone(n.data[len(n.durable):])
-	clear(rest[:max(0, n.lost-len(n.durable))])
-	return rest
+// torn is what a crash leaves of a file.
+func (n *node) torn(chance Chance) []byte {
+	size := len(n.durable)
+	if grown := len(n.data) - size; grown > 0 {
+		switch chance("size", 3) {
+		case 1:
+			size += chance("bytes", grown+1)
+		case 2:
+			size += grown
+		}
+	}
+	left := make([]byte, size)
+	copy(left, n.durable)
+	sectors := map[int][]piece{}
+	for _, w := range n.unsynced {
+		for len(w.b) > 0 {
+			sector := w.at / Sector
+			some := min(len(w.b), (sector+1)*Sector-w.at)
+			sectors[sector] = append(sectors[sector], piece{w.at, w.b[:some]})
+			w = piece{w.at + some, w.b[some:]}
+		}
+	}
+	for _, sector := range slices.Sorted(maps.Keys(sectors)) {
+		if from := sector * Sector; from < size {
+			tear(left[from:min(size, from+Sector)], from, sectors[sector], chance)
+		}
+	}
+	return left
+}
+
+// tear is what a crash leaves of a sector, which begins at from in its file.
+func tear(sector []byte, from int, writes []piece, chance Chance) {
+	total := 0
+	for _, w := range writes {
+		total += len(w.b)
+	}
+	switch chance("sector", 4) {
+	case 0:
+		return
+	case 1:
+		for _, w := range writes {
+			piece{w.at, make([]byte, len(w.b))}.put(sector, from)
+		}
+		return
+	case 2:
+		total = chance("torn", total+1)
+	}
+	for _, w := range writes {
+		some := min(total, len(w.b))
+		piece{w.at, w.b[:some]}.put(sector, from)
+		total -= some
+	}
 }
 
 func (s *Strict) sync(n *node) error {
@@ -120,11 +183,15 @@ func (s *Strict) sync(n *node) error {
 	defer s.mu.Unlock()
 	s.syncs++
 	if s.refuse != nil && s.refuse(s.syncs) {
-		n.lost, n.pending = len(n.data), nil
+		n.unsynced, n.pending = nil, nil
 		return &fs.PathError{Op: "fsync", Err: syscall.EIO}
 	}
 	if !n.dir {
-		n.durable = append(n.durable, n.unsynced()...)
+		n.durable = append(n.durable, make([]byte, len(n.data)-len(n.durable))...) // zeros where a failed fsync dropped something
+		for _, w := range n.unsynced {
+			w.put(n.durable, 0)
+		}
+		n.unsynced = nil
 		return nil
 	}
 	// Not the names as they are seen: a failed fsync may have dropped some for good.
@@ -292,9 +359,13 @@ var errUnsupported = errors.New("storetest.Strict cannot do this")
 // Link is not supported.
 func (s *Strict) Link(_, _ string) error { return errUnsupported }
 
-// OpenReadWrite is not supported: files are written once, from their beginning.
-func (s *Strict) OpenReadWrite(string, vfs.DiskWriteCategory, ...vfs.OpenOption) (vfs.File, error) {
-	return nil, errUnsupported
+// OpenReadWrite opens a file, to be written from its beginning or anywhere; it makes an empty one when there is none.
+func (s *Strict) OpenReadWrite(name string, category vfs.DiskWriteCategory, opts ...vfs.OpenOption) (vfs.File, error) {
+	file, err := s.Open(name, opts...)
+	if errors.Is(err, fs.ErrNotExist) {
+		return s.Create(name, category)
+	}
+	return file, err
 }
 
 // RemoveAll is not supported.
@@ -343,14 +414,27 @@ func (f *strictFile) ReadAt(b []byte, at int64) (int, error) {
 	return n, nil
 }
 
-// Write appends to the file and then spoils its argument, as any vfs.File may.
+// Write writes where the last Write ended and then spoils its argument, as any vfs.File may.
 func (f *strictFile) Write(b []byte) (int, error) {
-	f.fs.mu.Lock()
-	defer f.fs.mu.Unlock()
-	f.n.data = append(f.n.data, b...)
+	n, err := f.WriteAt(b, int64(f.at))
+	f.at += n
 	for i := range b {
 		b[i] = 0xdb //nolint:staticcheck // vfs.File allows what io.Writer forbids, and callers must bear it
 	}
+	return n, err
+}
+
+// WriteAt writes over what is there, and lets the file grow.
+func (f *strictFile) WriteAt(b []byte, at int64) (int, error) {
+	f.fs.mu.Lock()
+	defer f.fs.mu.Unlock()
+	if f.n.dir {
+		return 0, syscall.EISDIR
+	}
+	w := piece{int(at), slices.Clone(b)}
+	f.n.data = append(f.n.data, make([]byte, max(0, w.at+len(b)-len(f.n.data)))...)
+	w.put(f.n.data, 0)
+	f.n.unsynced = append(f.n.unsynced, w)
 	return len(b), nil
 }
 
@@ -369,9 +453,6 @@ func (f *strictFile) SyncData() error { return f.Sync() }
 
 // SyncTo promises nothing, as vfs allows.
 func (f *strictFile) SyncTo(int64) (fullSync bool, err error) { return false, nil }
-
-// WriteAt is not supported.
-func (f *strictFile) WriteAt([]byte, int64) (int, error) { return 0, errUnsupported }
 
 // Preallocate does nothing.
 func (f *strictFile) Preallocate(_, _ int64) error { return nil }
