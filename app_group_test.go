@@ -21,6 +21,7 @@ import (
 // daemon is an App running in the background of a test.
 type daemon struct {
 	t      *testing.T
+	app    *App
 	stop   context.CancelFunc
 	done   chan error
 	mu     sync.Mutex
@@ -29,9 +30,14 @@ type daemon struct {
 }
 
 func (w *world) start(dir string, change func(*Options)) *daemon {
-	d := &daemon{t: w.t, done: make(chan error, 1), seen: make(chan struct{}, 1)}
 	o := w.options()
 	o.StateDir, o.UntilIdle = dir, false
+	return launch(w.t, o, change)
+}
+
+// launch runs a job until it is stopped, at the latest at the test's end.
+func launch(t *testing.T, o Options, change func(*Options)) *daemon {
+	d := &daemon{t: t, done: make(chan error, 1), seen: make(chan struct{}, 1)}
 	o.Progress = func(e Event) {
 		d.mu.Lock()
 		d.events = append(d.events, e)
@@ -46,12 +52,12 @@ func (w *world) start(dir string, change func(*Options)) *daemon {
 	}
 	app, err := New(o)
 	if err != nil {
-		w.t.Fatal(err)
+		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(w.t.Context())
-	d.stop = cancel
+	ctx, cancel := context.WithCancel(t.Context())
+	d.app, d.stop = app, cancel
 	go func() { d.done <- app.Run(ctx) }()
-	w.t.Cleanup(cancel)
+	t.Cleanup(cancel)
 	return d
 }
 

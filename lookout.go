@@ -96,6 +96,9 @@ func (l *lookout) check(ctx context.Context, since time.Duration) error {
 	for again := false; ; again = true {
 		fault, err := l.look(ctx)
 		l.at, l.failed = now(), nil
+		if kafka.ClassOf(err) == kafka.ClassPermanent {
+			fault, err = err, nil // rights that are gone: no look will see anything, and a start would refuse the same
+		}
 		switch {
 		case err != nil:
 			l.failed = &kafka.Error{Class: kafka.ClassTransient, Op: "look at the topics", Offset: -1, Err: err}

@@ -15,13 +15,14 @@ import (
 // offsetSetter tells the group where the tasks stand, for lag tools and for other instances' UntilIdle (section 4, step
 // 4). Only the newest position of each partition is of interest, so a slow group delays nobody. A position that could not
 // be told is told again after a heartbeat, unless a newer one has come: where input has ended no commit follows to make
-// it good, and another instance may be waiting for it.
+// it good, and another instance may be waiting for it. What the group refuses for good is told to people instead, once.
 type offsetSetter struct {
 	group   kafka.Group
 	log     *slog.Logger
 	mu      sync.Mutex
 	mine    []int32 // the assigned partitions
 	silent  bool    // nothing is told any more
+	refused bool    // by the group, which the log has said; of the goroutine of run
 	newest  map[int32]kafka.GroupOffset
 	changed chan struct{}
 	done    chan struct{}
@@ -92,7 +93,16 @@ func (s *offsetSetter) flush() (left int) {
 	ctx, cancel := context.WithTimeout(context.Background(), session)
 	defer cancel()
 	for p, o := range newest {
-		if err := s.group.SetOffset(ctx, p, o.Next, o.Metadata); err != nil {
+		switch err := s.group.SetOffset(ctx, p, o.Next, o.Metadata); {
+		case err == nil:
+			s.refused = false
+		case kafka.ClassOf(err) == kafka.ClassPermanent:
+			if !s.refused {
+				s.log.Warn("the group refuses the offset: lag tools, and other instances with --until-idle, do not see what is committed; the state does not need it",
+					"partition", p, "error", err)
+			}
+			s.refused = true // the next commit tries again
+		default:
 			s.log.Debug("group offset not set, tried again", "partition", p, "error", err)
 			s.keep(p, o)
 			left++

@@ -382,6 +382,84 @@ func TestS47HangingTransaction(t *testing.T) {
 	})
 }
 
+// TestHolderThatIsNotFound: where brokers do not say whose transaction it is, the wait is named without the producer, and
+// with it as soon as they do.
+func TestHolderThatIsNotFound(t *testing.T) {
+	for class, answer := range map[string]kafkatest.Verdict{
+		"transient": kafkatest.Fail(errAway),
+		"unknown":   kafkatest.ApplyThenFail(errAway),
+		"permanent": kafkatest.Fail(&kafka.Error{Class: kafka.ClassPermanent, Op: "describe producers", Offset: -1, Err: errors.New("TOPIC_AUTHORIZATION_FAILED")}),
+	} {
+		t.Run(class, func(t *testing.T) {
+			watched(t, func(w *world) {
+				d := w.daemonize(nil)
+				d.healthy()
+				writer, err := w.cluster.Writer("stranger")
+				if err != nil {
+					t.Fatal(err)
+				}
+				producer, err := writer.Fence(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := writer.Send(t.Context(), []kafka.Message{{Topic: "in", Key: []byte("k"), Value: []byte("v")}}); err != nil {
+					t.Fatal(err)
+				}
+				w.cluster.Inject(func(c kafkatest.Call) kafkatest.Verdict {
+					if c.Op == kafkatest.OpOpen {
+						return answer
+					}
+					return kafkatest.Verdict{}
+				})
+				d.want(d.after(15*time.Second), 0, status.Waiting, status.Amber, "transaction", "an open transaction of another producer, which holds in/0 at offset 0")
+				if w.cluster.Injected(kafkatest.OpOpen) == 0 {
+					t.Error("nobody was asked")
+				}
+				w.cluster.Inject(nil)
+				d.want(d.after(5*time.Second), 0, status.Waiting, status.Amber, "transaction", fmt.Sprintf("producer id %d", producer.ID))
+				w.cluster.AbortTransaction("stranger")
+				d.healthy()
+				if err := d.end(); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// TestDamagedInputDropsTheBase: what contradicts itself makes the base worth nothing; it is made again from the changelog,
+// and at the third time at one position the task stops and names the place (I8).
+func TestDamagedInputDropsTheBase(t *testing.T) {
+	watched(t, func(w *world) {
+		w.produce(100)
+		d := w.daemonize(nil)
+		d.healthy()
+		damaged := &kafka.Error{Class: kafka.ClassCorrupt, Op: "fetch", Topic: "in", Partition: 0, Offset: 55, Err: errors.New("checksum")}
+		damage := func(position int64, times *int) {
+			w.cluster.Inject(func(c kafkatest.Call) kafkatest.Verdict {
+				if c.Op != kafkatest.OpFetch || c.Topic != "in" || c.Partition != 0 || c.Position < position || *times == 0 {
+					return kafkatest.Verdict{}
+				}
+				*times--
+				return kafkatest.Fail(damaged)
+			})
+			w.produce(10) // 5 of this partition, which the fetch under way still brings
+		}
+		before, times := d.app.Status().Tasks[0].Recoveries, 2
+		damage(55, &times)
+		s := d.healthy()
+		if r := s.Tasks[0].Recoveries; r.LiveBase != before.LiveBase || r.FullReplay != before.FullReplay+2 || times != 0 {
+			t.Errorf("recoveries %+v, before %+v, want two from an empty store; %d faults left", r, before, times)
+		}
+		times = 3
+		damage(60, &times)
+		d.want(d.after(time.Minute), 0, status.Stopped, status.Red, "stopped", "the same failure 3 times after input position 55", "in/0 at offset 55: checksum", "tidemark skip")
+		if err := d.end(); err == nil || !strings.Contains(err.Error(), "checksum") {
+			t.Errorf("the job has ended with %v", err)
+		}
+	})
+}
+
 // TestGroupThatDoesNotAgree: a rebalance is waited for as long as it takes, with its name.
 func TestGroupThatDoesNotAgree(t *testing.T) {
 	watched(t, func(w *world) {

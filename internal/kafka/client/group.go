@@ -160,17 +160,32 @@ func (g *group) watch(ctx context.Context) {
 		fetches := g.cl.PollFetches(ctx)
 		var session *kgo.ErrGroupSession
 		for _, e := range fetches.Errors() {
-			if errors.As(e.Err, &session) && errors.Is(session.Err, kerr.FencedInstanceID) {
+			if !errors.As(e.Err, &session) {
+				continue
+			}
+			if why := g.hopeless(session.Err); why != nil {
 				g.stop()
-				g.finish(&kafka.Error{Class: kafka.ClassPermanent, Op: "stay in group " + g.options.Group, Offset: -1,
-					Err:  errors.Join(kafka.ErrSeatTaken, session.Err),
-					Hint: "instance id " + g.options.Instance + " is used by another host: was the state directory copied?"})
+				g.finish(why)
 			}
 		}
 	}
 	g.cl.Close() // its context has ended, so it says nothing to the group
 	g.finish(&kafka.Error{Class: kafka.ClassPermanent, Op: "stay in group " + g.options.Group, Offset: -1, Err: kafka.ErrClosed})
 	close(g.out)
+}
+
+// hopeless makes the error of a membership that trying again cannot bring back: franz-go would ask for a seat for ever,
+// and who is asked why nothing moves could only say that no partition has come (I12). Any other answer is nil.
+func (g *group) hopeless(err error) error {
+	op := "stay in group " + g.options.Group
+	if errors.Is(err, kerr.FencedInstanceID) {
+		return &kafka.Error{Class: kafka.ClassPermanent, Op: op, Offset: -1, Err: errors.Join(kafka.ErrSeatTaken, err),
+			Hint: "instance id " + g.options.Instance + " is used by another host: was the state directory copied?"}
+	}
+	if class, _ := classOf(err); class != kafka.ClassPermanent {
+		return nil
+	}
+	return fail(op, nowhere, err)
 }
 
 // finish notes why the seat is given up; the first reason stays.
