@@ -159,8 +159,8 @@ func (l *changelogLog) read(ctx context.Context, from, end int64, take func([]ka
 	return reader.read(ctx, from, end)
 }
 
-// verifyRounds bounds how often a verification reads on because the log has grown under it.
-const verifyRounds = 5
+// foldRounds bounds how often a fold reads on because the log has grown under it.
+const foldRounds = 5
 
 // verifyChangelog says what is wrong with one partition. failed is why it could not be read.
 func (e *env) verifyChangelog(ctx context.Context, l *changelogLog) (found, failed error) {
@@ -182,7 +182,7 @@ func (e *env) verifyChangelog(ctx context.Context, l *changelogLog) (found, fail
 		if position, err = l.audit(ctx, audit, position, bounds.HighWatermark); err != nil {
 			return audit.Faults(), err
 		}
-		if proof = audit.Prove(); proof == nil || round == verifyRounds {
+		if proof = audit.Prove(); proof == nil || round == foldRounds {
 			break
 		}
 		// Compaction may have taken values that newer ones beyond the end have replaced (R27).

@@ -74,7 +74,12 @@ func (e *env) dumpPart(ctx context.Context, connection *connection, admin kafka.
 	for partition := range changelog.Partitions {
 		fold := &changelogFold{env: e, admin: admin, topic: changelog.Name, partition: partition, base: store.NewMemory(0)}
 		defer func() { err = errors.Join(err, fold.base.Close()) }()
-		if err := fold.run(ctx, connection); err != nil {
+		log, err := connection.Log(changelog.Name, partition)
+		if err != nil {
+			return err
+		}
+		defer log.Close()
+		if err := fold.run(ctx, log); err != nil {
 			return err
 		}
 		fold.base.All(func(_ uint64, key, value []byte) bool {
@@ -124,25 +129,22 @@ type changelogFold struct {
 	base      *store.Memory
 	start     int64  // log start when the fold began
 	last      []byte // value of the last commit record
+	within    bool   // an update came behind it
+	boundary  int64  // the first commit record from here on ends the read; then the position behind that record
 }
 
-// run reads to the high watermark of its start, and proves what it has. A log that is compacted meanwhile has lost
-// values that newer ones beyond that mark replaced (R27): then it reads on, as long as there is more to read.
-func (f *changelogFold) run(ctx context.Context, c *connection) error {
-	log, err := c.Log(f.topic, f.partition)
-	if err != nil {
-		return err
-	}
-	defer log.Close()
+// run reads to the high watermark of its start and, where that lies within a commit, to the end of the commit; then it
+// proves what it has. A log that is compacted meanwhile has lost values that newer ones beyond the end have replaced
+// (R27): then it reads on, as long as there is more to read, and gives up after foldRounds.
+func (f *changelogFold) run(ctx context.Context, log kafka.Log) error {
 	bounds, err := log.Offsets(ctx)
 	if err != nil {
 		return err
 	}
 	reader := &logReader{env: f.env, topic: f.topic, partition: f.partition, log: log, admin: f.admin, take: f.apply}
 	f.start = bounds.Start
-	for position := bounds.Start; ; {
-		end := bounds.HighWatermark
-		if err := reader.read(ctx, position, end); err != nil {
+	for position, round := bounds.Start, 1; ; round++ {
+		if position, err = f.readCommits(ctx, reader, position, bounds.HighWatermark); err != nil {
 			return err
 		}
 		failure := f.prove()
@@ -152,11 +154,33 @@ func (f *changelogFold) run(ctx context.Context, c *connection) error {
 		if bounds, err = log.Offsets(ctx); err != nil {
 			return err
 		}
-		if bounds.HighWatermark == end {
+		switch {
+		case bounds.HighWatermark <= position:
 			return failure
+		case round == foldRounds:
+			return fmt.Errorf("%w; the log was written to all the while: if it is also compacted, try again", failure)
 		}
-		position = end
 	}
+}
+
+// readCommits reads whole commits up to an end: a busy task has always one under way, so where the end falls within it the
+// fold could never be proved there. It returns where it stands. A commit whose rest nobody has written is the last thing in
+// the log; the proof tells what that means.
+func (f *changelogFold) readCommits(ctx context.Context, reader *logReader, position, end int64) (int64, error) {
+	f.boundary = end
+	err := reader.read(ctx, position, end)
+	for err == nil && f.within {
+		var bounds kafka.Offsets
+		if bounds, err = reader.log.Offsets(ctx); err != nil || bounds.HighWatermark <= end {
+			break
+		}
+		position, end = end, bounds.HighWatermark
+		err = reader.read(ctx, position, end)
+	}
+	if errors.Is(err, errBoundary) {
+		return f.boundary, nil
+	}
+	return end, err
 }
 
 // apply folds records that were delivered in order.
@@ -169,12 +193,18 @@ func (f *changelogFold) apply(records []kafka.Record) error {
 			return fmt.Errorf("changelog %s/%d offset %d: the key %.32x is none of ours: is %s really a changelog?",
 				f.topic, f.partition, r.Offset, r.Key, f.topic)
 		case kind == record.KindCommit:
-			f.last = bytes.Clone(r.Value)
+			f.last, f.within = bytes.Clone(r.Value), false
+			if r.Offset >= f.boundary {
+				f.boundary = r.Offset + 1
+				return errBoundary
+			}
 		case kind != record.KindEntry:
 		case r.Value == nil:
 			f.base.Unset(record.Hash(r.Key), r.Key)
+			f.within = true
 		default:
 			f.base.Set(record.Hash(r.Key), r.Key, r.Value)
+			f.within = true
 		}
 	}
 	return nil
