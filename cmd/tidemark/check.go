@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark-streams/tidemark/internal/config"
+	"github.com/tidemark-streams/tidemark/internal/job"
 	"github.com/tidemark-streams/tidemark/internal/preflight"
 )
 
@@ -59,11 +60,16 @@ func (e *env) checkLive(ctx context.Context, path string, defined *config.Job, a
 	if err != nil {
 		return err
 	}
-	admin.Close()
+	defer admin.Close()
 	found, err := preflight.Look(ctx, connection, planOf(defined, connection))
 	if err != nil {
 		return err
 	}
+	moved, err := e.movedAggregations(ctx, connection, admin)
+	if err != nil {
+		return err
+	}
+	found = append(found, moved...)
 	faults := 0
 	for _, f := range found {
 		if f.Fault {
@@ -100,6 +106,9 @@ func planOf(defined *config.Job, c *connection) *preflight.Plan {
 		Results: options.Results, Late: options.Late, DeadLetter: options.DeadLetter,
 		Replication: int(options.Changelog.ReplicationFactor),
 		AllowOld:    defined.Kafka.AllowTransactionV1, Makes: defined.Kafka.Embedded,
+	}
+	if defined.Input.Rekey.On {
+		plan.Config.Part = job.Relay // which does not look at where records lie
 	}
 	if c.lease != nil {
 		plan.Brokers = c.lease.Addr

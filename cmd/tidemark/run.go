@@ -82,6 +82,9 @@ func (e *env) runJob(ctx context.Context, o runOptions) error {
 	if err := defined.Timeouts.Check(); err != nil {
 		return err
 	}
+	if err := e.refuseMoved(ctx, connection); err != nil {
+		return err
+	}
 	limitHeap(defined.State.MaxBytes)
 	var bar *progress
 	if o.untilIdle && !o.json {

@@ -60,6 +60,30 @@ func (d *decoder) checkInput(s *section, in *Input) {
 		d.add(s.at, "input.key", wrongf("%v", err).
 			hinted("take every * as a key field of its own, or promise that it does not happen with  partitioner: unchecked"))
 	}
+	d.warnOfMembers(s, in)
+}
+
+// warnOfMembers warns of records whose readings have different keys, where the record's own key is to be made of them: it
+// can be that of one of them only.
+func (d *decoder) warnOfMembers(s *section, in *Input) {
+	if in.Rekey.On {
+		return
+	}
+	for i, part := range in.Format.Parts {
+		if name := in.Format.Key[i]; part.From == reading.FromMember && slices.Contains(in.PartitionedBy, name) {
+			at := s.at
+			if i := slices.IndexFunc(s.pairs, func(p pair) bool { return p.name == "key" }); i >= 0 {
+				at = place{d.file, s.pairs[i].line}
+			}
+			outcome := "the readings of all others are refused as wrong_key"
+			if in.Partitioner == Unchecked {
+				outcome = "nothing sees to it that the others of each name meet in one partition"
+			}
+			d.warn(at, join(s.path, "key"), "%s is the name of a member, and a record may hold several: it lies in the partition of one of them, and %s; "+
+				"write  rekey: true  below input, or leave the field out of partitioned_by", shown(name), outcome)
+			return
+		}
+	}
 }
 
 // placing asks where producers put the records of a key.

@@ -52,7 +52,7 @@ func (j *Job) Parts() []*Job {
 		}
 		relay.Aggregations, relay.Between, relay.Late, relay.Input.PartitionedBy = nil, between, "", nil
 		relay.Input.Quorum, relay.IdleClose, relay.Dedup = 0, 0, 0 // whose windows stream time closes are the other's
-		relayed.Aggregations = slices.DeleteFunc(slices.Clone(j.Aggregations), func(a Aggregation) bool { return !slices.Equal(j.keyOf(&a), key) })
+		relayed.Aggregations = slices.DeleteFunc(slices.Clone(j.Aggregations), func(a Aggregation) bool { return !slices.Equal(j.KeyOf(&a), key) })
 		relayed.Input.Topic, relayed.Input.Start, relayed.Input.PartitionedBy, relayed.Input.Partitioner = between, Start{}, nil, Murmur2
 		relays, rest = append(relays, relay), append(rest, relayed)
 	}
@@ -76,19 +76,12 @@ func (j *Job) part(key []string) *Job {
 // keys are the different keys of the aggregations, in the order in which they come.
 func (j *Job) keys() (keys [][]string) {
 	for i := range j.Aggregations {
-		key := j.keyOf(&j.Aggregations[i])
+		key := j.KeyOf(&j.Aggregations[i])
 		if !slices.ContainsFunc(keys, func(k []string) bool { return slices.Equal(k, key) }) {
 			keys = append(keys, key)
 		}
 	}
 	return keys
-}
-
-func (j *Job) keyOf(a *Aggregation) []string {
-	if a.Key == nil {
-		return j.Input.Format.Key
-	}
-	return a.Key
 }
 
 // suffix tells the parts of one key from those of another: nothing for input.key, else the names of its fields, with what
@@ -104,6 +97,53 @@ func (j *Job) suffix(key []string) string {
 		return '-'
 	}
 	return "-by-" + strings.Map(plain, strings.Join(key, "-"))
+}
+
+// maxFormer bounds the fields of input.key of which all keys are made for Keyed: 4 make 64.
+const maxFormer = 4
+
+// Keyed is a key that aggregations may have, and the changelog of those that have it.
+type Keyed struct {
+	Key       []string
+	Changelog string
+}
+
+// Keyed are the keys that aggregations have, and those that they may have had before: every choice of the fields of
+// input.key in every order, where these are few. Without input.rekey there is one.
+func (j *Job) Keyed() (all []Keyed) {
+	add := func(key []string) {
+		changelog := j.Changelog.Topic + j.suffix(key)
+		if !slices.ContainsFunc(all, func(k Keyed) bool { return k.Changelog == changelog }) {
+			all = append(all, Keyed{key, changelog})
+		}
+	}
+	add(j.Input.Format.Key)
+	for _, key := range j.keys() {
+		add(key)
+	}
+	if !j.Input.Rekey.On || len(j.Input.Format.Key) > maxFormer {
+		return all
+	}
+	var choose func(key []string)
+	choose = func(key []string) {
+		for _, name := range j.Input.Format.Key {
+			if !slices.Contains(key, name) {
+				longer := append(slices.Clone(key), name)
+				add(longer)
+				choose(longer)
+			}
+		}
+	}
+	choose(nil)
+	return all
+}
+
+// KeyOf is the key of an aggregation: that of the input by default.
+func (j *Job) KeyOf(a *Aggregation) []string {
+	if a.Key == nil {
+		return j.Input.Format.Key
+	}
+	return a.Key
 }
 
 // between is the topic between the two stages of a key.
@@ -128,7 +168,7 @@ func (d *decoder) parts(j *Job, topics *topics) {
 	names, wrong := map[string][]string{}, len(j.Aggregations) == 0
 	for i := range j.Aggregations {
 		a := &j.Aggregations[i]
-		key := j.keyOf(a)
+		key := j.KeyOf(a)
 		path := fmt.Sprintf("aggregations[%d].key", i)
 		at := d.keyAt[path]
 		foreign := slices.DeleteFunc(slices.Clone(a.Key), func(name string) bool { return slices.Contains(j.Input.Format.Key, name) })
