@@ -5,6 +5,7 @@ go 1.26.0
 require (
 	github.com/cockroachdb/pebble/v2 v2.1.7 // its vfs: the file system seam, in memory and crashable
 	github.com/google/go-cmp v0.7.0 // differences in tests
+	github.com/influxdata/line-protocol/v2 v2.2.1 // produce: line protocol by the rules of its inventor, with line and column
 	github.com/prometheus/client_golang v1.25.0 // metrics
 	github.com/rogpeppe/go-internal v1.16.0 // testscript: the command line's tests
 	github.com/schollz/progressbar/v3 v3.19.1 // progress on a terminal

@@ -72,6 +72,7 @@ var rooms = []room{
 			"internal/kafka", "internal/kafka/client", "internal/crash", "cmd/tidemark/internal/embedded"},
 		reach: slices.Concat(engine, []string{"internal/kafka/kafkatest", "internal/store/storetest"}),
 		outside: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/schollz/progressbar/v3",
+			"github.com/influxdata/line-protocol/v2", // the rules of its inventor, with line and column
 			"golang.org/x/term", "golang.org/x/sys", franz},
 	},
 	{dir: "cmd/tidemark/internal/embedded", outside: []string{franz}},

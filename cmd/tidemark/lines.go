@@ -17,6 +17,7 @@ type line struct {
 	number int64 // in the source, from 1
 	value  []byte
 	bad    error // why it cannot be sent
+	column int   // where, in bytes from 1; 0 for the whole line
 }
 
 // source gives lines one by one; io.EOF after the last one.

@@ -23,8 +23,12 @@ type produceOptions struct {
 	config string
 	topic  string
 	rate   int
-	csv    bool
 	path   string
+
+	csv, points bool   // the form of the source, whatever its name
+	precision   string // of the timestamps of line protocol
+	key         string // path of the field that is the record's key
+	headers     []string
 
 	fromDead bool   // the source is the dead letter topic
 	reason   string // of dead letters; "" for all
@@ -34,17 +38,27 @@ func (e *env) produceCommand() *cobra.Command {
 	var o produceOptions
 	cmd := &cobra.Command{
 		Use:   "produce -c FILE [flags] SOURCE|-",
-		Short: "Write JSON lines or CSV into the job's input topic",
-		Long: `Write JSON lines or CSV into the job's input topic, for trying out and for tests.
+		Short: "Write JSON lines, CSV or line protocol into the job's input topic",
+		Long: `Write JSON lines, CSV or line protocol into the job's input topic, for trying out and for tests.
 
-Each line's own bytes are a record's value; empty lines are left out. The record key is made of the fields
+Each JSON line's own bytes are a record's value; empty lines are left out. The record key is made of the fields
 input.partitioned_by: the text of one field, or a compact JSON array of strings for several, numbers as they are
-written. input.partitioner gives the partition. A line without a usable key is sent without one, to partition 0, where
-the job dead-letters it.
+written. input.partitioner gives the partition. A line without a usable key is sent without one, to partition 0. For a
+job whose key fields come from the record's key, --key names the field of a line that becomes this key; for one whose key
+fields come from a header, --header NAME=FIELD does. Fields are paths, as in input.key, columns or tags; they stay in
+the value too.
 
-SOURCE is a file of JSON lines, or CSV with a header when it ends in .csv or --csv is given; - is standard input. A file
-that ends in .gz is unpacked. A row of CSV becomes an object: a cell that is a JSON number becomes that number, an empty
-one null, any other a string.
+SOURCE is a file of JSON lines; CSV with a header when it ends in .csv or --csv is given; line protocol when it ends in
+.lp or with --line-protocol; - is standard input. A file that ends in .gz is unpacked.
+
+A row of CSV becomes an object: a cell that is a JSON number becomes that number, an empty one null, any other a string.
+With input.format csv it becomes a row of the job's columns.
+
+A line of line protocol becomes an object: the member measurement, each tag as a string, each field as it is, and the
+timestamp as the member that input.time.field names (time, if the job takes the record's time), in its unit. The
+timestamps are in --precision; a line without one gets the present time. Comments are left out.
+
+What cannot be read is not sent and is told with file, line and column; the rest is sent.
 
 With --from-dead-letters there is no SOURCE: what the job's dead letter topic holds now is written into the input again, each
 record with its own key, value and headers, to the partition that its key has, or without a key to the one it came from.
@@ -64,6 +78,10 @@ The exit code is 0 only if every line was sent and acknowledged by all replicas 
 				return usage(fmt.Errorf("--rate is %d, it must not be negative", o.rate))
 			case o.reason != "" && (!o.fromDead || !slices.Contains(job.Reasons(), job.Reason(o.reason))):
 				return usage(fmt.Errorf("--reason %s: want --from-dead-letters with one of %v", o.reason, job.Reasons()))
+			case o.csv && o.points:
+				return usage(errors.New("--csv and --line-protocol: the source is one of the two"))
+			case o.fromDead && (o.csv || o.points || o.key != "" || o.headers != nil):
+				return usage(errors.New("--from-dead-letters: records are sent again as they are, without --csv, --line-protocol, --key and --header"))
 			case o.fromDead:
 				return e.produceAgain(cmd.Context(), o)
 			}
@@ -77,6 +95,10 @@ The exit code is 0 only if every line was sent and acknowledged by all replicas 
 	cmd.Flags().BoolVar(&o.fromDead, "from-dead-letters", false, "the source is the job's dead letter topic")
 	cmd.Flags().StringVar(&o.reason, "reason", "", "only dead letters with this reason")
 	cmd.Flags().BoolVar(&o.csv, "csv", false, "the source is CSV whatever its name")
+	cmd.Flags().BoolVar(&o.points, "line-protocol", false, "the source is line protocol whatever its name")
+	cmd.Flags().StringVar(&o.precision, "precision", "ns", "unit of the timestamps of line protocol: s, ms, us or ns")
+	cmd.Flags().StringVar(&o.key, "key", "", "field of a line that becomes the record's key")
+	cmd.Flags().StringArrayVar(&o.headers, "header", nil, "NAME=FIELD: field of a line that becomes a header; may be given several times")
 	return cmd
 }
 
@@ -90,11 +112,9 @@ func (e *env) produce(ctx context.Context, o produceOptions) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, file.close()) }()
-	var lines source = &lineReader{from: file}
-	if name := strings.TrimSuffix(o.path, ".gz"); o.csv || strings.HasSuffix(name, ".csv") {
-		if lines, err = newCSVReader(file); err != nil {
-			return fmt.Errorf("%s: %w", o.path, err)
-		}
+	lines, err := o.source(file, &defined.Input)
+	if err != nil {
+		return fmt.Errorf("%s: %w", o.name(), err)
 	}
 	connection, err := e.connect(ctx, defined)
 	if err != nil {
@@ -116,6 +136,30 @@ func (e *env) produce(ctx context.Context, o produceOptions) (err error) {
 	return p.report(e, err)
 }
 
+// name is that of the source in messages.
+func (o *produceOptions) name() string {
+	if o.path == "-" {
+		return "standard input"
+	}
+	return o.path
+}
+
+// source tells the form of a source by what was said, or else by its name.
+func (o *produceOptions) source(file io.Reader, input *config.Input) (source, error) {
+	name := strings.TrimSuffix(o.path, ".gz")
+	switch {
+	case o.points || !o.csv && strings.HasSuffix(name, ".lp"):
+		precision, err := reading.ParseUnit(o.precision)
+		if err != nil || !precision.Numeric() {
+			return nil, usage(fmt.Errorf("--precision %s: want s, ms, us or ns", o.precision))
+		}
+		return newPointReader(file, precision, input)
+	case o.csv || strings.HasSuffix(name, ".csv"):
+		return newCSVReader(file, &input.Format)
+	}
+	return &lineReader{from: file}, nil
+}
+
 // newProducing finds the topic and what it takes.
 func (e *env) newProducing(ctx context.Context, c *connection, o produceOptions) (*producing, error) {
 	admin, err := c.reach(ctx, e)
@@ -127,11 +171,12 @@ func (e *env) newProducing(ctx context.Context, c *connection, o produceOptions)
 	if err != nil {
 		return nil, err
 	}
-	p := &producing{topic: o.topic, partitions: topic.Partitions, most: produceBatch, rate: o.rate, begun: time.Now()}
+	p := &producing{topic: o.topic, partitions: topic.Partitions, most: produceBatch, rate: o.rate, begun: time.Now(),
+		refused: exceptions{env: e, source: o.name()}}
 	if n, err := strconv.Atoi(topic.Configs["max.message.bytes"]); err == nil && n > 0 {
 		p.most = min(p.most, n)
 	}
-	if p.keys, err = newKeyMaker(&c.job.Input); err != nil {
+	if p.keys, err = newKeyMaker(&c.job.Input, o.key, o.headers); err != nil {
 		return nil, err
 	}
 	p.to, err = c.Producer(o.topic, p.most)
@@ -162,18 +207,32 @@ type producing struct {
 	refused exceptions
 }
 
-// exceptions count lines that were treated otherwise, and keep the first.
+// exceptions count lines that were treated otherwise, and keep the first. With an env the first few are also told at
+// once, with their place.
 type exceptions struct {
+	env    *env
+	source string
+
 	count  int64
 	line   int64
 	reason string
 }
 
-func (x *exceptions) add(line int64, reason string) {
+// toldLines bounds how many lines are told (I13).
+const toldLines = 20
+
+func (x *exceptions) add(at *line, reason string) {
 	if x.count == 0 {
-		x.line, x.reason = line, reason
+		x.line, x.reason = at.number, reason
 	}
 	x.count++
+	switch {
+	case x.env == nil || x.count > toldLines:
+	case at.column > 0:
+		x.env.say("%s:%d:%d: %s", x.source, at.number, at.column, reason)
+	default:
+		x.env.say("%s:%d: %s", x.source, at.number, reason)
+	}
 }
 
 var errInterrupted = errors.New("interrupted")
@@ -207,20 +266,24 @@ func (p *producing) all(ctx context.Context, from source) error {
 func (p *producing) send(ctx context.Context, l *line) error {
 	switch {
 	case l.bad != nil:
-		p.refused.add(l.number, l.bad.Error())
+		p.refused.add(l, l.bad.Error())
 		return nil
 	case len(l.value) == 0:
 		p.empty++
 		return nil
 	}
-	key, reason := p.keys.of(l.value)
-	if size := len(key) + len(l.value) + recordOverhead; size > p.most {
-		p.refused.add(l.number, fmt.Sprintf("%d bytes, the topic takes %d", size, p.most))
+	key, headers, reason := p.keys.of(l.value)
+	size := len(key) + len(l.value) + recordOverhead
+	for _, h := range headers {
+		size += len(h.Key) + len(h.Value) + recordOverhead
+	}
+	if size > p.most {
+		p.refused.add(l, fmt.Sprintf("%d bytes, the topic takes %d", size, p.most))
 		return nil
 	}
 	partition := int32(0)
 	if key == nil {
-		p.keyless.add(l.number, reason)
+		p.keyless.add(l, reason)
 	} else {
 		partition = p.keys.partitioner.Partition(key, p.partitions)
 	}
@@ -228,7 +291,7 @@ func (p *producing) send(ctx context.Context, l *line) error {
 		return err
 	}
 	p.sent++
-	return p.to.Send(partition, key, l.value)
+	return p.to.Send(partition, key, l.value, headers...)
 }
 
 // await holds the rate. Waits shorter than a timer's worth are saved up.
@@ -253,65 +316,17 @@ func (p *producing) report(e *env, failure error) error {
 	e.say("produced %d records to topic %s in %s (%.0f/s)", p.to.Acked(), p.topic, took.Round(time.Millisecond),
 		float64(p.to.Acked())/took.Seconds())
 	if p.empty > 0 {
-		e.say("empty lines left out: %d", p.empty)
+		e.say("empty lines and comments left out: %d", p.empty)
 	}
 	if x := p.keyless; x.count > 0 {
-		e.say("records without a usable key, sent to partition 0 where the job dead-letters them: %d; the first is line %d: %s",
+		e.say("records without a usable key, sent without one to partition 0: %d; the job will refuse the readings in them; the first is line %d: %s",
 			x.count, x.line, x.reason)
 	}
 	if x := p.refused; x.count > 0 {
-		failure = errors.Join(failure, fmt.Errorf("lines not sent: %d; the first is line %d: %s", x.count, x.line, x.reason))
+		failure = errors.Join(failure, fmt.Errorf("lines of %s not sent: %d; the first is line %d: %s", x.source, x.count, x.line, x.reason))
 	}
 	if failure != nil && p.to.Acked() != p.sent {
 		failure = fmt.Errorf("%w: of %d records sent %d are acknowledged", failure, p.sent, p.to.Acked())
 	}
 	return failure
-}
-
-// keyMaker makes record keys as the job wants them.
-type keyMaker struct {
-	reader      *reading.Reader
-	record      reading.Record
-	partitioner job.Partitioner
-}
-
-func newKeyMaker(input *config.Input) (*keyMaker, error) {
-	format := input.Format
-	format.Key, format.Parts = input.PartitionedBy, nil
-	for i, part := range input.Format.Parts {
-		name := input.Format.Key[i]
-		switch {
-		case !slices.Contains(format.Key, name):
-		case part.From == reading.FromKey || part.From == reading.FromHeader:
-			return nil, fmt.Errorf("key field %s comes from the record's key or a header, and produce writes records that have neither: "+
-				"use the producer that the job is for", name)
-		}
-	}
-	if len(input.Format.Parts) > 0 {
-		for _, name := range format.Key {
-			format.Parts = append(format.Parts, input.Format.Parts[slices.Index(input.Format.Key, name)])
-		}
-	}
-	reader, err := reading.NewReader(format)
-	if err != nil {
-		return nil, err
-	}
-	k := &keyMaker{reader: reader, partitioner: job.Murmur2}
-	if input.Partitioner == config.CRC32 {
-		k.partitioner = job.CRC32
-	}
-	return k, nil
-}
-
-// of returns the record key of a value, nil with the reason when it has none. Of several readings the first counts.
-func (k *keyMaker) of(value []byte) (key []byte, reason string) {
-	k.record.Value = value
-	fields, refusal := k.reader.Keys(&k.record)
-	switch {
-	case refusal != nil:
-		return nil, refusal.String()
-	case fields == nil:
-		return nil, "it holds no reading"
-	}
-	return job.AppendRecordKey(nil, fields...), ""
 }

@@ -116,14 +116,14 @@ func TestKeyMaker(t *testing.T) {
 	format.Key, format.Values, format.Time = []string{"site", "device"}, []string{"v"}, "ts"
 	for _, by := range [][]string{{"device"}, {"site", "device"}, {"device", "site"}} {
 		for _, name := range []config.Partitioner{config.Murmur2, config.CRC32} {
-			keys, err := newKeyMaker(&config.Input{Format: format, PartitionedBy: by, Partitioner: name})
+			keys, err := newKeyMaker(&config.Input{Format: format, PartitionedBy: by, Partitioner: name}, "", nil)
 			if err != nil {
 				t.Fatal(err)
 			}
 			for i := range 200 {
 				fields := map[string]string{"site": fmt.Sprintf("s\"%d", i%7), "device": fmt.Sprint(i, ".0")}
 				value := fmt.Appendf(nil, `{"v":null,"device":%s,"site":%q,"ts":"bad"}`, fields["device"], fields["site"])
-				key, reason := keys.of(value)
+				key, _, reason := keys.of(value)
 				var chosen []string
 				for _, field := range by {
 					chosen = append(chosen, fields[field])
