@@ -171,7 +171,7 @@ func (e *env) verifyChangelog(ctx context.Context, l *changelogLog) (found, fail
 	var line []byte
 	audit := recovery.NewAudit(l.job.Name, l.changelog.Name, l.partition, bounds.Start, func(key, value []byte) error {
 		var err error
-		if line, err = l.dumper.Append(line[:0], key, value, false); errors.Is(err, job.ErrNotConfigured) || errors.Is(err, job.ErrRemembered) {
+		if line, err = l.dumper.Append(line[:0], key, value, false); errors.Is(err, job.ErrNotConfigured) || errors.Is(err, job.ErrNoWindow) {
 			return nil
 		}
 		return err
@@ -313,7 +313,7 @@ func (d *changelogDump) fill(l *changelogLine, r *kafka.Record) error {
 	}
 	d.line, err = d.log.dumper.Append(d.line[:0], r.Key, r.Value, true)
 	switch {
-	case errors.Is(err, job.ErrNotConfigured), errors.Is(err, job.ErrRemembered):
+	case errors.Is(err, job.ErrNotConfigured), errors.Is(err, job.ErrNoWindow):
 		l.Other, l.Value = form, r.Value
 		return nil
 	case err == nil:

@@ -179,6 +179,7 @@ func processorConfig(defined *config.Job) job.Config {
 		PartitionedBy: defined.Input.PartitionedBy,
 		Partitioner:   partitioner(defined.Input.Partitioner),
 		Quorum:        defined.Input.Quorum,
+		MaxLag:        defined.Input.MaxLag,
 		Dedup:         job.Dedup{Within: defined.Dedup},
 		Part:          map[config.Stage]job.Part{config.Relay: job.Relay, config.Relayed: job.Relayed}[defined.Stage],
 		HandOn:        defined.HandOn,

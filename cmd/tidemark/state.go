@@ -100,7 +100,7 @@ func (e *env) printEntries(dumper *job.Dumper, entries []entry, exact bool) erro
 	for _, entry := range entries {
 		var err error
 		line, err = dumper.Append(line[:0], entry.key, entry.value, exact)
-		if errors.Is(err, job.ErrRemembered) {
+		if errors.Is(err, job.ErrNoWindow) {
 			continue
 		}
 		if errors.Is(err, job.ErrNotConfigured) {

@@ -59,7 +59,7 @@ var dedupWithin = func() spec[int64] {
 // longestOpen is how far behind stream time a reading may be that some window still takes.
 func (j *Job) longestOpen() (longest int64) {
 	for _, a := range j.Aggregations {
-		open := a.Grace
+		open := a.Grace + j.Input.MaxLag
 		switch w := a.Window.(type) {
 		case window.Tumbling:
 			open += w.Size

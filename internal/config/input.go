@@ -197,11 +197,30 @@ func (s *section) time(in *Input) {
 	if record {
 		format.MaxAhead, format.Min = reading.DefaultMaxAhead, reading.DefaultMin
 	}
-	t.later("scope")
+	t.scope(in)
 	in.Quorum, _ = get(t, "quorum", "1", whole(1, maxQuorum))
 	s.d.idle, s.d.idleAt = getShown(t, "idle_close", "", "off", idleClose)
 	t.close()
 }
+
+// scope asks whose stream time closes windows: the partition's, or each key's own (R35).
+func (s *section) scope(in *Input) {
+	scope, _ := get(s, "scope", "task", word([]string{"task", "key"}))
+	def := ""
+	if scope == "key" {
+		def = defaultMaxLag
+	}
+	lag, at := getShown(s, "max_lag", def, defaultMaxLag, duration(window.Sizes))
+	switch {
+	case scope == "key":
+		in.MaxLag = lag
+	case scope == "task" && s.has("max_lag"):
+		s.d.add(at, join(s.path, "max_lag"), wrongf("is there without  scope: key").hinted("write  scope: key  beside it, or remove it"))
+	}
+}
+
+// defaultMaxLag is how far behind its partition a key's own time is by default: a gateway that is away for a day.
+const defaultMaxLag = "24h"
 
 // maxQuorum is as many devices as a commit record may hold.
 const maxQuorum = 64

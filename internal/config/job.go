@@ -80,7 +80,8 @@ type Input struct {
 	Partitioner   Partitioner
 	Rekey         Rekey
 	Start         Start
-	Quorum        int // how many devices must have reached a time before stream time does
+	Quorum        int   // how many devices must have reached a time before stream time does
+	MaxLag        int64 // ms by which the stream time that each key has may be behind; 0: keys have none of their own
 }
 
 // Start says where a task that is born begins to read.

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/tidemark-streams/tidemark/window"
 )
 
 // Load reads the file at path and the environment, in the form of os.Environ. The error is of type Faults and holds all
@@ -56,15 +58,23 @@ func Parse(path string, data []byte, environ []string) (*Job, error) {
 }
 
 // idleClose asks for idle_close, which may stand at the top or with what concerns time.
-func (d *decoder) idleClose(root *section) time.Duration {
-	top, _ := get(root, "idle_close", "off", idleClose)
-	switch {
-	case d.idleAt == (place{}):
-		return top
-	case root.has("idle_close"):
-		d.add(d.idleAt, "input.time.idle_close", wrongf("is there beside idle_close").hinted("remove one of the two"))
+func (d *decoder) idleClose(root *section, in *Input) time.Duration {
+	key, def := "idle_close", "off"
+	if d.idleAt != (place{}) {
+		def = "" // or the configuration in force would name it twice
 	}
-	return d.idle
+	after, at := getShown(root, key, def, "off", idleClose)
+	if d.idleAt != (place{}) {
+		if root.has(key) {
+			d.add(d.idleAt, "input.time.idle_close", wrongf("is there beside idle_close").hinted("remove one of the two"))
+		}
+		after, at, key = d.idle, d.idleAt, "input.time.idle_close"
+	}
+	if after > 0 && in.MaxLag > 0 {
+		d.warn(at, key, "%s: silence closes windows of keys with a time of their own only when it has lasted for max_lag, %s",
+			window.Format(after.Milliseconds()), window.Format(in.MaxLag))
+	}
+	return after
 }
 
 // stateFiles are the names that the state directory uses itself: no job may have them.
@@ -93,7 +103,7 @@ func (d *decoder) job(root *section) *Job {
 	if j.Kafka.Embedded {
 		j.Kafka.EmbeddedDir = filepath.Join(j.State.Dir, "broker")
 	}
-	j.IdleClose = d.idleClose(root)
+	j.IdleClose = d.idleClose(root, &j.Input)
 	d.dedup(root, j)
 	root.close()
 	d.parts(j, topics)

@@ -51,7 +51,7 @@ func (j *Job) Parts() []*Job {
 			relayed.State.Dir = filepath.Join(j.State.Dir, suffix[1:])
 		}
 		relay.Aggregations, relay.Between, relay.Late, relay.Input.PartitionedBy = nil, between, "", nil
-		relay.Input.Quorum, relay.IdleClose, relay.Dedup = 0, 0, 0 // whose windows stream time closes are the other's
+		relay.Input.Quorum, relay.Input.MaxLag, relay.IdleClose, relay.Dedup = 0, 0, 0, 0 // whose windows stream time closes are the other's
 		relayed.Aggregations = slices.DeleteFunc(slices.Clone(j.Aggregations), func(a Aggregation) bool { return !slices.Equal(j.KeyOf(&a), key) })
 		relayed.Input.Topic, relayed.Input.Start, relayed.Input.PartitionedBy, relayed.Input.Partitioner = between, Start{}, nil, Murmur2
 		relays, rest = append(relays, relay), append(rest, relayed)

@@ -8,12 +8,15 @@ import (
 	"github.com/tidemark-streams/tidemark/aggregate"
 	"github.com/tidemark-streams/tidemark/internal/record"
 	"github.com/tidemark-streams/tidemark/internal/task"
+	"github.com/tidemark-streams/tidemark/reading"
 	"github.com/tidemark-streams/tidemark/window"
 )
 
-// newBench is a task over an empty base, with room for any batch, and n readings of its devices in one hour.
-func newBench(b testing.TB, n, devices int, kind window.Kind, functions aggregate.Functions) (*task.Task, *Job, []task.Input) {
+// newBench is a task over an empty base, with room for any batch, and n readings of its devices in one hour. With a lag
+// they are all ahead of their records, so that these move the clocks of the keys.
+func newBench(b testing.TB, n, devices int, kind window.Kind, functions aggregate.Functions, maxLag int64) (*task.Task, *Job, []task.Input) {
 	config := minutes(0)
+	config.MaxLag, config.Format.MaxAhead = maxLag, reading.NoMaxAhead
 	config.Aggregations[0].Window, config.Aggregations[0].Functions = kind, functions
 	if functions&aggregate.Quantiles != 0 {
 		config.Aggregations[0].Percents = aggregate.AllPercents
@@ -32,8 +35,11 @@ func newBench(b testing.TB, n, devices int, kind window.Kind, functions aggregat
 	in := make([]task.Input, n)
 	for i := range in {
 		device := fmt.Sprintf("dev-%06d", i%devices)
-		at := t0 + int64(i)
-		in[i] = task.Input{Offset: int64(i), Epoch: 1, Timestamp: at, Key: []byte(device), Value: fmt.Appendf(nil,
+		at, counts := t0+int64(i), t0+int64(i)
+		if maxLag > 0 {
+			at = t0 + window.Hour - 1
+		}
+		in[i] = task.Input{Offset: int64(i), Epoch: 1, Timestamp: counts, Key: []byte(device), Value: fmt.Appendf(nil,
 			`{"device":"%s","ts":%d,"value":%.2f}`, device, at, 20+random.NormFloat64())}
 	}
 	return t, j, in
@@ -53,27 +59,32 @@ func BenchmarkProcess(b *testing.B) {
 		devices   int
 		kind      window.Kind
 		functions aggregate.Functions
+		maxLag    int64
 	}{
-		{"1000 devices", 1000, hourly, aggregate.Plain}, {"100000 devices", 100_000, hourly, aggregate.Plain},
-		{"1000 devices in ten windows", 1000, tenfold, aggregate.Plain}, {"1000 devices, all functions", 1000, hourly, aggregate.All},
+		{"1000 devices", 1000, hourly, aggregate.Plain, 0}, {"100000 devices", 100_000, hourly, aggregate.Plain, 0},
+		{"1000 devices in ten windows", 1000, tenfold, aggregate.Plain, 0}, {"1000 devices, all functions", 1000, hourly, aggregate.All, 0},
+		{"1000 devices with clocks", 1000, hourly, aggregate.Plain, window.Hour}, {"100000 devices with clocks", 100_000, hourly, aggregate.Plain, window.Hour},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			t, _, in := newBench(b, c.devices, c.devices, c.kind, c.functions)
+			t, _, in := newBench(b, c.devices, c.devices, c.kind, c.functions, c.maxLag)
 			fold(b, t, in)
 			b.ReportAllocs()
 			b.ResetTimer()
 			for done := 0; done < b.N; {
 				n := min(len(in), b.N-done)
-				for i := range in[:n] {
-					in[i].Offset += int64(len(in))
-				}
+				again(in[:n], len(in))
 				fold(b, t, in[:n])
-				for i := n; i < len(in); i++ {
-					in[i].Offset += int64(len(in))
-				}
+				again(in[n:], len(in))
 				done += n
 			}
 		})
+	}
+}
+
+// again makes of readings the next ones: later in the input, and in time by their records.
+func again(in []task.Input, by int) {
+	for i := range in {
+		in[i].Offset, in[i].Timestamp = in[i].Offset+int64(by), in[i].Timestamp+1
 	}
 }
 
@@ -85,17 +96,17 @@ func fold(b testing.TB, t *task.Task, in []task.Input) {
 
 // TestProcessAllocatesNothing for accepted readings whose windows are dirty already.
 func TestProcessAllocatesNothing(t *testing.T) {
-	for _, kind := range []window.Kind{hourly, tenfold} {
-		machine, _, in := newBench(t, 1000, 1000, kind, aggregate.All)
-		fold(t, machine, in)
-		allocs := testing.AllocsPerRun(20, func() {
-			for i := range in {
-				in[i].Offset += int64(len(in))
-			}
+	for _, kind := range []window.Kind{hourly, tenfold, window.Session{Gap: window.Hour}} {
+		for _, maxLag := range []int64{0, window.Hour} {
+			machine, _, in := newBench(t, 1000, 1000, kind, aggregate.All, maxLag)
 			fold(t, machine, in)
-		})
-		if allocs != 0 {
-			t.Errorf("%v: %v allocations for %d readings", kind, allocs, len(in))
+			allocs := testing.AllocsPerRun(20, func() {
+				again(in, len(in))
+				fold(t, machine, in)
+			})
+			if allocs != 0 {
+				t.Errorf("%v, lag %d: %v allocations for %d readings", kind, maxLag, allocs, len(in))
+			}
 		}
 	}
 }

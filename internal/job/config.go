@@ -22,6 +22,7 @@ type Config struct {
 	Partitioner   Partitioner
 	Aggregations  []Aggregation // none of a Relay
 	Quorum        int           // how many devices must have reached a time before stream time does (R11); 0 and 1: any reading does
+	MaxLag        int64         // ms; not 0: each key has a stream time of its own, so far behind the task's at most (R35)
 	Dedup         Dedup
 	MaxBad        MaxBad
 	Part          Part
@@ -50,7 +51,7 @@ type Limits struct {
 
 // Check returns all faults of the configuration, joined, or nil.
 func (c *Config) Check() error {
-	faults := []error{c.Format.Check(), c.checkPartitioning(), c.checkDedup(), c.MaxBad.check()}
+	faults := []error{c.Format.Check(), c.checkPartitioning(), c.checkDedup(), c.checkMaxLag(), c.MaxBad.check()}
 	if c.Quorum < 0 || c.Quorum > record.MaxQuorum {
 		faults = append(faults, fmt.Errorf("quorum of %d devices: want 0 to %d", c.Quorum, record.MaxQuorum))
 	}
@@ -154,8 +155,12 @@ func (c *Config) partitionedBy() (indexes []int, determined bool) {
 // may change while entries live is not in it: topics, grace, guards, partitioning (R32).
 func (c *Config) Definition(i int) string {
 	a := &c.Aggregations[i]
-	return fmt.Sprintf("entry=%d %s window=%s functions=%s", entryFormat, c.Format.Meaning(), a.Window,
+	definition := fmt.Sprintf("entry=%d %s window=%s functions=%s", entryFormat, c.Format.Meaning(), a.Window,
 		strings.Join(aggregate.Names(a.Functions, a.Percents), ","))
+	if c.MaxLag > 0 {
+		definition += " scope=key" // the clocks of keys are a part of the state; how far behind they may be is not
+	}
+	return definition
 }
 
 // Fingerprint is the hash of the i-th aggregation's Definition.
@@ -167,7 +172,8 @@ func (c *Config) aggregations() []task.Aggregation {
 	for i := range list {
 		_, sessions := c.Aggregations[i].Window.(window.Session)
 		a := &c.Aggregations[i]
-		list[i] = task.Aggregation{Name: a.Name, Fingerprint: c.Fingerprint(i), Ordered: sessions || a.Updates && a.Current, Updates: a.Updates}
+		list[i] = task.Aggregation{Name: a.Name, Fingerprint: c.Fingerprint(i), Ordered: sessions || a.Updates && a.Current || c.MaxLag > 0,
+			Keyed: c.MaxLag > 0, Updates: a.Updates}
 	}
 	if newMemory(c) != nil {
 		list = append(list, task.Aggregation{Name: MemoryName, Fingerprint: record.Hash([]byte(c.memoryDefinition()))})

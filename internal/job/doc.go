@@ -18,6 +18,10 @@
 // sequence, the window start a fixed one before any time, and the value is the byte 1 and how long after that start the
 // reading is forgotten, as an unsigned varint.
 //
+// With Config.MaxLag each key of an aggregation has one entry more, its clock: under the aggregation's name and the key
+// fields, with that same start, and as value the byte 1 and how long after the start its windows are closed, as an unsigned
+// varint.
+//
 // # Results and dump lines
 //
 //	{"agg":"hourly","key":["a"],"start":1704067200000,"end":1704070800000,"count":2,"sum":3,"min":1,"max":2,"mean":1.5,"final":true}

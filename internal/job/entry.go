@@ -24,8 +24,10 @@ var ErrNotConfigured = errors.New("the aggregation is not configured")
 
 // layout knows what the bytes of a job's entries mean.
 type layout struct {
-	values []string // names of the value fields
-	tables []table
+	values       []string // names of the value fields
+	tables       []table  // of the aggregations, then the memory of dedup, then what all clocks of keys follow
+	aggregations int
+	clock        int // index of the table of clocks; 0 for none
 }
 
 // table is one aggregation.
@@ -33,7 +35,7 @@ type table struct {
 	window    window.Kind
 	session   window.Session // when it has sessions
 	sessions  bool
-	memory    bool        // no aggregation, but what dedup remembers: its entries have a length and no numbers
+	memory    bool        // no windows, but what dedup remembers, or clocks: their entries have a length and no numbers
 	stored    bool        // the windows' ends are in the entries' values: a start does not tell them
 	last      window.Span // the calendar window that was used last
 	functions aggregate.Functions
@@ -41,10 +43,12 @@ type table struct {
 	prefix    []byte   // of changelog keys
 	head      []byte   // of results and dump lines, up to the key fields
 	values    [][]byte // JSON names of the value fields
+
+	step, phase int64 // windows end at n*step + phase; step is 0 where nothing is known of that
 }
 
 func newLayout(c *Config) layout {
-	l := layout{values: c.Format.Values}
+	l := layout{values: c.Format.Values, aggregations: len(c.Aggregations)}
 	if c.Format.Series {
 		l.values = l.values[:1] // a reading has one
 	}
@@ -58,6 +62,7 @@ func newLayout(c *Config) layout {
 		t.session, t.sessions = a.Window.(window.Session)
 		_, calendar := a.Window.(window.Calendar)
 		t.stored = t.sessions || calendar
+		t.setStep()
 		t.head = append(appendString([]byte(`{"agg":`), []byte(a.Name)), `,"key":`...)
 		for _, name := range l.values {
 			t.values = append(t.values, appendString(nil, []byte(name)))
@@ -67,6 +72,10 @@ func newLayout(c *Config) layout {
 	if newMemory(c) != nil {
 		l.tables = append(l.tables, table{memory: true, stored: true, prefix: record.EntryPrefix(nil, MemoryName)})
 	}
+	if c.MaxLag > 0 && l.aggregations > 0 {
+		l.clock = len(l.tables)
+		l.tables = append(l.tables, table{memory: true, stored: true})
+	}
 	return l
 }
 
@@ -74,7 +83,7 @@ func newLayout(c *Config) layout {
 // ok is false for what is no entry's key.
 func (l *layout) find(key []byte) (aggregation int, ok bool) {
 	for i := range l.tables {
-		if prefix := l.tables[i].prefix; len(key) >= len(prefix)+startBytes && bytes.HasPrefix(key, prefix) {
+		if prefix := l.tables[i].prefix; len(prefix) > 0 && len(key) >= len(prefix)+startBytes && bytes.HasPrefix(key, prefix) {
 			return i, true
 		}
 	}
@@ -94,7 +103,7 @@ func (l *layout) place(key, value []byte) (task.Place, error) {
 		start := record.Start(key)
 		return task.Place{Aggregation: i, Start: start, End: start}, nil
 	}
-	span, err := l.tables[i].span(key, value)
+	span, err := l.tables[l.tableOf(i, key)].span(key, value)
 	return task.Place{Aggregation: i, Start: span.Start, End: span.End}, err
 }
 

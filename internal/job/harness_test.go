@@ -323,7 +323,7 @@ func (r *run) dump(exact bool) [][]byte {
 	var lines [][]byte
 	for _, key := range keys {
 		text, err := d.Append(nil, key, r.base.values[string(key)], exact)
-		if errors.Is(err, ErrRemembered) {
+		if errors.Is(err, ErrNoWindow) {
 			continue
 		}
 		if err != nil {

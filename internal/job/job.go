@@ -98,7 +98,8 @@ func (j *Job) Aggregations() []task.Aggregation { return j.names }
 //  1. refusal, filter and guard depend on the record's bytes, its timestamp and the configuration only; what dedup
 //     knows already is counted, and moves nothing;
 //  2. stream time S := max(S, min(event time, record timestamp)); a record timestamp before time.min counts as none;
-//  3. per aggregation closed_end := max(closed_end, S - grace), and every window that ends there or before is due;
+//  3. per aggregation closed_end := max(closed_end, S - grace), and every window that ends there or before is due; with
+//     MaxLag it does so per key, with the key's own stream time or S - MaxLag, whichever is later;
 //  4. the reading goes to each of its windows that is not due; where all are due it is late for the aggregation.
 //
 // A record that cannot be split into readings counts as one, and so does one that holds none, which is filtered (I9). A
@@ -179,7 +180,11 @@ func (j *Job) judge(v *task.View, in *task.Input, i int) error {
 	j.advance(v, advance, in)
 	j.at = aggregate.At{Time: read.Time, Nanos: read.Nanos, Offset: in.Offset, Index: read.Index}
 	for i := range j.config.Aggregations {
-		if err := j.fold(v, in, i, read); err != nil {
+		closed, err := j.raise(v, i, advance)
+		if err == nil {
+			err = j.fold(v, in, i, closed, read)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -207,16 +212,14 @@ func (j *Job) setFields(read *reading.Reading) int {
 	return size
 }
 
-// fold moves the closed end of one aggregation and puts the reading into its windows that are not due.
-func (j *Job) fold(v *task.View, in *task.Input, i int, read *reading.Reading) error {
-	v.RaiseClosedEnd(i, j.ClosedEnd(i, v.StreamTime()))
-	closed := v.ClosedEnd(i)
+// fold puts a reading into those of its windows that are not due, being closed up to closed.
+func (j *Job) fold(v *task.View, in *task.Input, i int, closed int64, read *reading.Reading) error {
 	if defect.ClosingPerBatch {
 		closed -= closed % 3307
 	}
 	t := &j.layout.tables[i]
 	if t.sessions {
-		return j.join(v, in, i, read)
+		return j.join(v, in, i, closed, read)
 	}
 	j.spans = t.assign(j.spans[:0], read.Time)
 	if len(j.spans) == 0 {
@@ -250,7 +253,7 @@ func (j *Job) fold(v *task.View, in *task.Input, i int, read *reading.Reading) e
 		state.Folded++
 	case len(j.spans):
 		state.Late++
-		j.late(v, in, i, read.Index)
+		j.late(v, in, i, closed, read.Index)
 	default:
 		state.PartlyLate++
 	}
@@ -287,13 +290,13 @@ func (j *Job) advance(v *task.View, t int64, in *task.Input) {
 
 // Ticked raises the closed ends to what follows from the stream time.
 func (j *Job) Ticked(v *task.View) error {
-	for i := range j.layout.tables {
+	for i := range j.names {
 		v.RaiseClosedEnd(i, j.ClosedEnd(i, v.StreamTime()))
 	}
 	return nil
 }
 
-// ClosedEnd is how far the windows of an aggregation are closed at a stream time, in ms.
+// ClosedEnd is how far the windows of an aggregation are closed at a stream time, in ms, of whatever key.
 func (j *Job) ClosedEnd(aggregation int, streamTime int64) int64 {
 	if streamTime == record.NoTime {
 		return record.NoTime
@@ -301,8 +304,7 @@ func (j *Job) ClosedEnd(aggregation int, streamTime int64) int64 {
 	if m := j.memory; m != nil && aggregation == m.index {
 		return streamTime - m.within
 	}
-	a := &j.config.Aggregations[aggregation]
-	return streamTime - a.Grace - j.layout.tables[aggregation].session.Gap
+	return streamTime - j.config.MaxLag - j.distance(aggregation)
 }
 
 // accumulatorsOf are the accumulators of a slot, one for each value field.
@@ -323,11 +325,11 @@ func (j *Job) Load(slot task.Slot, key, value []byte) error {
 			j.accumulators = append(j.accumulators, aggregate.Accumulator{})
 		}
 	}
-	j.slots[slot] = int32(i)
+	j.slots[slot] = int32(j.layout.tableOf(i, key))
 	accumulators := j.accumulatorsOf(slot)
 	var functions aggregate.Functions
 	if i != task.Removed {
-		t := &j.layout.tables[i]
+		t := &j.layout.tables[j.slots[slot]]
 		functions = t.functions
 		if value != nil {
 			var err error

@@ -54,7 +54,7 @@ const (
 	HeaderAggregation = headerPrefix + "aggregation"  // late readings: for which aggregation
 	HeaderWindowStart = headerPrefix + "window_start" // the window that was missed, the first of several,
 	HeaderWindowEnd   = headerPrefix + "window_end"   // its end not included
-	HeaderStreamTime  = headerPrefix + "stream_time"  // stream time after this reading
+	HeaderStreamTime  = headerPrefix + "stream_time"  // stream time after this reading; with MaxLag that of its key: closed end + grace
 	HeaderLateness    = headerPrefix + "lateness"     // closed end - window end: a grace longer by more than this had been enough
 
 	HeaderTruncated       = headerPrefix + "truncated"         // "true" when the topic did not take the whole record

@@ -87,8 +87,8 @@ func (j *Job) refuseReading(v *task.View, in *task.Input, i int, f fault) {
 }
 
 // late sees to the letter of a reading that is late for an aggregation; its windows are in spans.
-func (j *Job) late(v *task.View, in *task.Input, aggregation int, index int32) {
-	first := miss{start: j.spans[0].Start, end: j.spans[0].End, streamTime: v.StreamTime(), closed: v.ClosedEnd(aggregation)}
+func (j *Job) late(v *task.View, in *task.Input, aggregation int, closed int64, index int32) {
+	first := miss{start: j.spans[0].Start, end: j.spans[0].End, streamTime: j.shownTime(v, aggregation, closed), closed: closed}
 	if !j.many {
 		j.emitLate(v, in, aggregation, first, nil)
 		return

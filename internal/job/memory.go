@@ -24,8 +24,8 @@ type Dedup struct {
 // be judged, and results those that were forgotten. No configured name begins with a parenthesis.
 const MemoryName = "(dedup)"
 
-// ErrRemembered is wrapped by errors about entries that are readings which dedup remembers, and no windows.
-var ErrRemembered = errors.New("the entry is a reading that dedup remembers")
+// ErrNoWindow is wrapped by errors about entries that are no windows: readings that dedup remembers, and clocks of keys.
+var ErrNoWindow = errors.New("the entry is no window, but a reading that dedup remembers or the clock of a key")
 
 // memoryStart stands in the keys of remembered readings in place of a window's start: before any time, so that the length
 // stored in the value tells until when.

@@ -79,6 +79,9 @@ func drawConfig(t *rapid.T) Config {
 	if c.Dedup.Within = rapid.SampledFrom([]int64{0, 0, 1, 7000, 600_000}).Draw(t, "dedup"); c.Dedup.Within > 0 && rapid.Bool().Draw(t, "by sequence") {
 		c.Format.Sequence = &reading.Part{Path: "n"}
 	}
+	if c.MaxLag = rapid.SampledFrom([]int64{0, 0, 1, 10_000, 100_000, 3_600_000}).Draw(t, "max lag"); c.MaxLag > 0 {
+		c.Quorum = rapid.IntRange(0, 2).Draw(t, "quorum")
+	}
 	c.Partitioner = rapid.SampledFrom([]Partitioner{Murmur2, CRC32, Unchecked}).Draw(t, "partitioner")
 	c.Aggregations = nil
 	for i := range rapid.IntRange(1, 3).Draw(t, "aggregations") {
@@ -98,8 +101,11 @@ func drawConfig(t *rapid.T) Config {
 	return c
 }
 
-// drawWindow draws tumbling windows, or hopping ones of which up to seven overlap.
+// drawWindow draws tumbling windows, or hopping ones of which up to seven overlap, or sessions.
 func drawWindow(t *rapid.T, size int64) window.Kind {
+	if rapid.IntRange(0, 3).Draw(t, "sessions") == 0 {
+		return window.Session{Gap: size}
+	}
 	if rapid.Bool().Draw(t, "tumbling") {
 		return window.Tumbling{Size: size, Offset: rapid.Int64Range(0, size-1).Draw(t, "offset")}
 	}
@@ -178,7 +184,7 @@ func oracleConfig(c *Config, partitions int32) *oracle.Config {
 	o := &oracle.Config{Whole: c.Format.Whole, Key: c.Format.Key, PartitionedBy: c.PartitionedBy, Values: c.Format.Values,
 		Time: oracle.TimeField{Name: c.Format.Time, Unit: c.Format.Unit.String()}, MaxAhead: oracle.DefaultMaxAhead, Min: oracle.DefaultMin,
 		Depth: oracle.DefaultDepth, Names: oracle.DefaultNames, Partitioner: c.Partitioner.String(), Partitions: partitions}
-	o.Dedup.Within = c.Dedup.Within
+	o.Dedup.Within, o.Quorum, o.MaxLag = c.Dedup.Within, c.Quorum, c.MaxLag
 	if c.Format.Sequence != nil {
 		o.Dedup.Sequence = c.Format.Sequence.Path
 	}
@@ -189,6 +195,8 @@ func oracleConfig(c *Config, partitions int32) *oracle.Config {
 			told.Size, told.Offset = w.Size, w.Offset
 		case window.Hopping:
 			told.Size, told.Step, told.Offset = w.Size, w.Step, w.Offset
+		case window.Session:
+			told.Gap = w.Gap
 		}
 		o.Aggregations = append(o.Aggregations, told)
 	}
@@ -218,7 +226,7 @@ func compare(t rapid.TB, r *run, want *oracle.Outcome) {
 			t.Fatal(err)
 		}
 		into := bytesOf
-		if parsed.Aggregation == MemoryName {
+		if parsed.Aggregation == MemoryName || parsed.Start == task.ClockStart {
 			into = remembered
 		}
 		into[oracle.WindowID(parsed.Aggregation, parsed.Fields, parsed.Start)] = string(value)

@@ -139,8 +139,8 @@ func NewDumper(c Config) (*Dumper, error) {
 }
 
 // Append appends the line of one entry, without a newline; exact adds the exact sums as "sum_exact":"M*2^e" and "squares_exact". The error
-// of an entry whose aggregation is not configured wraps ErrNotConfigured, that of a reading that dedup remembers
-// ErrRemembered; any other means damage. Key and value are
+// of an entry whose aggregation is not configured wraps ErrNotConfigured, that of one that is no window ErrNoWindow; any
+// other means damage. Key and value are
 // those of a changelog record and are not kept.
 func (d *Dumper) Append(dst, key, value []byte, exact bool) ([]byte, error) {
 	i, ok := d.layout.find(key)
@@ -150,12 +150,12 @@ func (d *Dumper) Append(dst, key, value []byte, exact bool) ([]byte, error) {
 	case i == task.Removed:
 		return dst, ErrNotConfigured
 	}
-	t := &d.layout.tables[i]
+	t := &d.layout.tables[d.layout.tableOf(i, key)]
 	if t.memory {
 		if _, err := d.layout.decode(value, t, nil); err != nil {
 			return dst, err
 		}
-		return dst, ErrRemembered
+		return dst, ErrNoWindow
 	}
 	span, err := t.span(key, value)
 	if err != nil {

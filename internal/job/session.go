@@ -14,9 +14,8 @@ import (
 // published (V7). Otherwise it joins the neighbours that are not due and lie less than the gap away: at most the one
 // before it and the one after it, for sessions of a key are a gap apart. The entry's key has the start in it, so that a
 // merge which moves the start is a tombstone and a new entry, in one commit.
-func (j *Job) join(v *task.View, in *task.Input, i int, read *reading.Reading) error {
+func (j *Job) join(v *task.View, in *task.Input, i int, closed int64, read *reading.Reading) error {
 	t, state := &j.layout.tables[i], v.Aggregation(i)
-	closed := v.ClosedEnd(i)
 	j.spans = t.session.Assign(j.spans[:0], read.Time)
 	if len(j.spans) == 0 {
 		return fmt.Errorf("no window of %q holds the time %d", j.names[i].Name, read.Time)
@@ -25,7 +24,7 @@ func (j *Job) join(v *task.View, in *task.Input, i int, read *reading.Reading) e
 	if own.End <= closed {
 		state.Late++
 		state.Missed++
-		j.late(v, in, i, read.Index)
+		j.late(v, in, i, closed, read.Index)
 		return nil
 	}
 	state.Folded++

@@ -322,7 +322,7 @@ func (c *comparison) live(windows map[string]*oracle.Window) {
 		}
 	}
 	for id := range remembered {
-		c.report(Lost, where, "dedup remembers "+id, "nothing")
+		c.report(Lost, where, "an entry that is no window: "+id, "nothing")
 	}
 }
 

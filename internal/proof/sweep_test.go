@@ -50,27 +50,38 @@ type sweepWorld struct {
 	crashAt int // effect before which the process dies; 0 for never
 	effects int // so far in this process
 	names   []string
+	maxLag  int64 // ms; not 0: keys have times of their own, one of them is far behind, one falls silent (R35)
 }
 
-func newSweepWorld() *sweepWorld {
-	w := &sweepWorld{cluster: kafkatest.New("cluster"), fs: vfs.NewMem(), random: rand.New(rand.NewPCG(1, 2))}
+func newSweepWorld(maxLag int64) *sweepWorld {
+	w := &sweepWorld{cluster: kafkatest.New("cluster"), fs: vfs.NewMem(), random: rand.New(rand.NewPCG(1, 2)), maxLag: maxLag}
 	w.cluster.CreateTopic(sweepIn, 1, nil)
 	w.cluster.CreateTopic(sweepLog, 1, nil)
 	for _, name := range []string{sweepOut, sweepLate, sweepDead} {
 		w.cluster.CreateTopic(name, 1, nil)
 	}
 	for i := range 24 {
-		w.cluster.Append(sweepIn, 0, sweepReading(i))
+		w.cluster.Append(sweepIn, 0, w.reading(i))
 	}
 	return w
 }
 
+// sweepLag is the lag of worlds in which keys have times of their own.
+const sweepLag = 45_000 // ms
+
 const sweepStart = 1_704_067_200_000 // 2024-01-01T00:00:00Z
 
-// sweepReading makes an input of three devices that closes windows, comes late, and is bad, here and there.
-func sweepReading(i int) kafka.Record {
+// reading makes an input of three devices that closes windows, comes late, and is bad, here and there.
+func (w *sweepWorld) reading(i int) kafka.Record {
 	device := fmt.Sprintf("d%d", i%3)
 	at := int64(sweepStart + i*7_000)
+	switch {
+	case w.maxLag == 0:
+	case device == "d2":
+		at -= 40_000
+	case device == "d1" && i > 12:
+		device = "d0"
+	}
 	value := fmt.Sprintf(`{"device":%q,"ts":%d,"value":%d.25}`, device, at, i)
 	switch i {
 	case 9, 17:
@@ -89,20 +100,20 @@ const sweepDedup = 20_000 // ms
 
 const sweepPercents aggregate.Percents = 1<<0 | 1<<45 // p50 and p95
 
-func sweepJob() job.Config {
+func sweepJob(maxLag int64) job.Config {
 	format := reading.DefaultFormat()
 	format.Key, format.Values, format.Time, format.Unit = []string{"device"}, []string{"value"}, "ts", reading.Milliseconds
-	return job.Config{Input: sweepIn, Format: format, Partitioner: job.Unchecked, Dedup: job.Dedup{Within: sweepDedup}, Aggregations: []job.Aggregation{
+	return job.Config{Input: sweepIn, Format: format, Partitioner: job.Unchecked, MaxLag: maxLag, Dedup: job.Dedup{Within: sweepDedup}, Aggregations: []job.Aggregation{
 		{Name: "short", Window: window.Hopping{Size: 10_000, Step: 6_000}, Functions: aggregate.Plain},
 		{Name: "long", Window: window.Tumbling{Size: 60_000}, Grace: 20_000, Functions: aggregate.All, Percents: sweepPercents},
 		{Name: "visits", Window: window.Session{Gap: 25_000}, Grace: 10_000, Functions: aggregate.Plain},
 	}}
 }
 
-func sweepOracle() *oracle.Config {
+func sweepOracle(maxLag int64) *oracle.Config {
 	c := oracle.Defaults()
 	c.Key, c.Values, c.Time = []string{"device"}, []string{"value"}, oracle.TimeField{Name: "ts", Unit: "ms"}
-	c.Partitioner, c.Partitions, c.Dedup.Within = "unchecked", 1, sweepDedup
+	c.Partitioner, c.Partitions, c.Dedup.Within, c.MaxLag = "unchecked", 1, sweepDedup, maxLag
 	c.Aggregations = []oracle.Aggregation{
 		{Name: "short", Size: 10_000, Step: 6_000, Functions: aggregate.Plain.Names()},
 		{Name: "long", Size: 60_000, Grace: 20_000, Functions: aggregate.Names(aggregate.All, sweepPercents)},
@@ -153,7 +164,7 @@ func (p *sweepProcess) recover() (err error) {
 	if p.dir, err = store.OpenDir(p.fs, "state/job/p0"); err != nil {
 		return err
 	}
-	proc, err := job.New(sweepJob(), 0, 1, job.Limits{Changelog: 1 << 20, Result: 1 << 20, Late: 1 << 20, DeadLetter: 1 << 20})
+	proc, err := job.New(sweepJob(p.maxLag), 0, 1, job.Limits{Changelog: 1 << 20, Result: 1 << 20, Late: 1 << 20, DeadLetter: 1 << 20})
 	if err != nil {
 		return err
 	}
@@ -335,7 +346,7 @@ var sweepExpected struct {
 func (w *sweepWorld) expected() *Expected {
 	input := w.messages(sweepIn)
 	if s := &sweepExpected; s.expected == nil || !reflect.DeepEqual(s.input, input) {
-		s.input, s.expected = input, Expect(sweepOracle(), [][]oracle.Message{input})
+		s.input, s.expected = input, Expect(sweepOracle(w.maxLag), [][]oracle.Message{input})
 	}
 	return sweepExpected.expected
 }
@@ -402,25 +413,45 @@ func crashThrough(w *sweepWorld, crashes ...int) (happened int, err error) {
 
 // TestSweepEveryEffect dies before every effect of a first start and run, and before effects of the process that comes
 // after it, and compares with the oracle each time. `make sweep` tries every pair.
-func TestSweepEveryEffect(t *testing.T) {
-	clean := newSweepWorld()
+func TestSweepEveryEffect(t *testing.T) { sweepEveryEffect(t, 0, *strideFlag) }
+
+// TestSweepKeysWithClocks is that with keys that have times of their own (R35), and fewer pairs unless all are tried.
+func TestSweepKeysWithClocks(t *testing.T) {
+	stride := *strideFlag
+	if stride > 1 {
+		stride *= 5
+	}
+	sweepEveryEffect(t, sweepLag, stride)
+	clocks, o := 0, sweepExpected.expected.Outcomes[0]
+	for id := range o.Remembered {
+		if strings.HasSuffix(id, fmt.Sprint(" ", task.ClockStart)) {
+			clocks++
+		}
+	}
+	if len(o.Late) == 0 || clocks == 0 || clocks == 9 {
+		t.Errorf("%d late, %d clocks of 3 keys in 3 aggregations at the end: the input does not show what clocks do", len(o.Late), clocks)
+	}
+}
+
+func sweepEveryEffect(t *testing.T, maxLag int64, stride int) {
+	clean := newSweepWorld(maxLag)
 	if _, err := crashThrough(clean); err != nil {
 		t.Fatal(err)
 	}
-	probe := newSweepWorld()
+	probe := newSweepWorld(maxLag)
 	if err := probe.process(0); err != nil {
 		t.Fatal(err)
 	}
 	total, pairs := probe.effects, 0
 	met := map[string]bool{}
 	for first := 1; first <= total; first++ {
-		w := newSweepWorld()
+		w := newSweepWorld(maxLag)
 		if happened, err := crashThrough(w, first); err != nil || happened != 1 {
 			t.Fatalf("crash before effect %d (%s): %v", first, probe.names[first-1], err)
 		}
 		met[probe.names[first-1]] = true
-		for second := 1 + first%*strideFlag; ; second += *strideFlag {
-			w := newSweepWorld()
+		for second := 1 + first%stride; ; second += stride {
+			w := newSweepWorld(maxLag)
 			happened, err := crashThrough(w, first, second)
 			if err != nil {
 				t.Fatalf("crash before effect %d (%s), then before effect %d (%s): %v", first, probe.names[first-1], second,
@@ -448,7 +479,7 @@ func TestSweepThreeDeep(t *testing.T) {
 	three := 0
 	for range *deepFlag {
 		crashes := []int{1 + rng.IntN(120), 1 + rng.IntN(60), 1 + rng.IntN(60)}
-		happened, err := crashThrough(newSweepWorld(), crashes...)
+		happened, err := crashThrough(newSweepWorld(int64(rng.IntN(2))*sweepLag), crashes...)
 		if err != nil {
 			t.Fatalf("crashes before effects %v: %v", crashes, err)
 		}

@@ -132,25 +132,21 @@ func (x *dueIndex) forget(place Place) {
 }
 
 // requeue sorts all buckets anew after closed ends went back with a dropped overlay.
-func (x *dueIndex) requeue(closed func(aggregation int) int64) {
+func (x *dueIndex) requeue(closed func(Place) int64) {
 	x.due, x.waiting = x.due[:0], 0
 	for i := range x.open {
 		x.open[i] = x.open[i][:0]
 	}
 	for place, b := range x.buckets {
-		end := int64(0)
-		if place.Aggregation != Removed {
-			end = closed(place.Aggregation)
-		}
-		x.queue(b, end)
+		x.queue(b, closed(place))
 	}
 	ripe := x.ripe
 	x.ripe = nil
 	for _, e := range ripe {
-		x.addMoving(e.place(), e.hash, closed(int(e.aggregation)))
+		x.addMoving(e.place(), e.hash, closed(e.place()))
 	}
 	for i := range x.growing {
-		x.ripen(i, closed(i))
+		x.ripen(i, closed(Place{Aggregation: i, Start: ClockStart}))
 	}
 }
 

@@ -323,40 +323,48 @@ func (m *model) drop() {
 }
 
 func (m *model) replayFlight() {
-	type update struct{ key, value []byte }
-	var updates []update
-	var last *record.Commit
-	for _, msg := range m.task.batch.Messages {
-		if msg.Sink != SinkChangelog {
-			continue
-		}
-		if kind, _ := record.KindOf(msg.Key); kind == record.KindCommit {
-			last, _ = record.ParseCommit(msg.Value)
-			continue
-		}
-		updates = append(updates, update{slices.Clone(msg.Key), slices.Clone(msg.Value)})
-	}
+	messages := cloneChangelog(m.task.batch.Messages)
 	m.task.Drop()
-	for _, u := range updates {
-		hash := record.Hash(u.key)
-		var diff record.Digest
-		old, existed := m.base.Get(hash, u.key)
-		if existed {
-			diff = diff.Sub(record.EntryDigest(slices.Concat(u.key, old), len(u.key)))
-		}
-		if u.value != nil {
-			m.base.Put(hash, u.key, u.value, diff.Add(record.EntryDigest(slices.Concat(u.key, u.value), len(u.key))))
-		} else if existed {
-			m.base.Delete(hash, u.key, diff)
-		}
-		if err := m.task.Replayed(hash, u.key, old, u.value); err != nil {
-			m.t.Fatal(err)
-		}
-	}
-	if err := m.task.Resume(last); err != nil {
-		m.t.Fatal(err)
-	}
+	replay(m.t, m.task, m.base, messages)
 	m.committed, m.atCommit = m.flight, m.atFlight
+}
+
+// cloneChangelog copies the messages of a commit that go to the changelog.
+func cloneChangelog(messages []Message) (list []Message) {
+	for _, m := range messages {
+		if m.Sink == SinkChangelog {
+			list = append(list, Message{Key: slices.Clone(m.Key), Value: slices.Clone(m.Value)})
+		}
+	}
+	return list
+}
+
+// replay brings a live base, whose task has dropped its overlays, to where whole commits lead, as a recovery does (R25).
+func replay(t *testing.T, task *Task, base *mapBase, changelog []Message) {
+	var last *record.Commit
+	for _, u := range changelog {
+		if kind, _ := record.KindOf(u.Key); kind == record.KindCommit {
+			last, _ = record.ParseCommit(u.Value)
+			continue
+		}
+		hash := record.Hash(u.Key)
+		var diff record.Digest
+		old, existed := base.Get(hash, u.Key)
+		if existed {
+			diff = diff.Sub(record.EntryDigest(slices.Concat(u.Key, old), len(u.Key)))
+		}
+		if u.Value != nil {
+			base.Put(hash, u.Key, u.Value, diff.Add(record.EntryDigest(slices.Concat(u.Key, u.Value), len(u.Key))))
+		} else if existed {
+			base.Delete(hash, u.Key, diff)
+		}
+		if err := task.Replayed(hash, u.Key, old, u.Value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := task.Resume(last); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func (m *model) compare() {

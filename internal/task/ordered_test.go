@@ -15,15 +15,21 @@ import (
 )
 
 // joining is a Processor with one ordered aggregation of sessions: a record "key time" joins the sessions of key that lie
-// less than gap away, a record "close - end" raises the closed end. An entry is its last time and how many readings it
-// took.
+// less than gap away, a record "close - end" raises the closed end. Keyed, a record raises that of its key too, to some
+// time before its own. An entry is its last time and how many readings it took, none for a clock.
 type joining struct {
+	keyed        bool
 	ends, counts []int64
 }
 
-const gap = 5
+const (
+	gap   = 5
+	grace = 8 // of keys with clocks
+)
 
-func (p *joining) Aggregations() []Aggregation { return []Aggregation{{Name: "s", Ordered: true}} }
+func (p *joining) Aggregations() []Aggregation {
+	return []Aggregation{{Name: "s", Ordered: true, Keyed: p.keyed}}
+}
 
 func (p *joining) Process(v *View, in *Input) error {
 	counters, state := v.Counters(), v.Aggregation(0)
@@ -34,22 +40,28 @@ func (p *joining) Process(v *View, in *Input) error {
 	if _, err := fmt.Sscan(string(in.Value), &key, &t); err != nil {
 		return err
 	}
-	if key == "close" || t <= v.ClosedEnd(0) {
-		if key == "close" {
-			v.RaiseClosedEnd(0, t)
-		}
+	if key == "close" {
+		v.RaiseClosedEnd(0, t)
+		state.Late++
+		return nil
+	}
+	head := record.AppendField(record.EntryPrefix(nil, "s"), []byte(key))
+	closed, err := p.raise(v, head, t-grace)
+	if err != nil {
+		return err
+	}
+	if t <= closed {
 		state.Late++
 		return nil
 	}
 	state.Folded++
-	head := record.AppendField(record.EntryPrefix(nil, "s"), []byte(key))
 	before, after, err := v.Around(head, t)
 	if err != nil {
 		return err
 	}
 	start, end, count := t, t, int64(1)
 	for _, near := range []Place{before, after} {
-		if near.Aggregation == Removed || near.End <= v.ClosedEnd(0) || near.Start-t >= gap || t-near.End >= gap {
+		if near.Aggregation == Removed || near.End <= closed || near.Start-t >= gap || t-near.End >= gap {
 			continue
 		}
 		slot, _, err := v.Touch(record.AppendStart(slices.Clone(head), near.Start), near)
@@ -68,6 +80,19 @@ func (p *joining) Process(v *View, in *Input) error {
 	p.ends[slot], p.counts[slot] = end, count
 	v.Move(slot, end)
 	return nil
+}
+
+// raise moves how far the sessions of a key are closed.
+func (p *joining) raise(v *View, head []byte, to int64) (closed int64, err error) {
+	if !p.keyed {
+		return v.ClosedEnd(0), nil
+	}
+	closed, slot, before, err := v.RaiseKeyClosedEnd(0, head, to)
+	if err != nil || slot < 0 {
+		return closed, err
+	}
+	p.ends[slot] = closed
+	return closed, v.CloseKey(0, head, before, closed)
 }
 
 func (p *joining) Load(slot Slot, _, value []byte) error {
@@ -100,22 +125,38 @@ type session struct {
 	start, end, count int64
 }
 
-// journal is the model: all sessions in one list, and how far they are closed.
+// journal is the model: all sessions in one list, and how far they are closed, all of them and those of each key.
 type journal struct {
 	sessions []session
 	closed   int64
+	clocks   map[string]int64 // nil: there are none
 }
 
-func (j journal) clone() journal { return journal{slices.Clone(j.sessions), j.closed} }
+func (j journal) clone() journal {
+	return journal{slices.Clone(j.sessions), j.closed, maps.Clone(j.clocks)}
+}
+
+// closedOf is how far the sessions of a key are closed.
+func (j *journal) closedOf(key string) int64 {
+	if own, ok := j.clocks[key]; ok {
+		return max(j.closed, own)
+	}
+	return j.closed
+}
+
+func (j *journal) due(s session) bool { return s.end <= j.closedOf(s.key) }
 
 // take adds a reading: everything of its key that is not due and less than gap away becomes one session.
 func (j *journal) take(key string, t int64) {
-	if t <= j.closed {
+	if j.clocks != nil {
+		j.clocks[key] = max(j.closedOf(key), t-grace)
+	}
+	if t <= j.closedOf(key) {
 		return
 	}
 	one := session{key, t, t, 1}
 	j.sessions = slices.DeleteFunc(j.sessions, func(s session) bool {
-		if s.key != key || s.end <= j.closed || s.start-t >= gap || t-s.end >= gap {
+		if s.key != key || j.due(s) || s.start-t >= gap || t-s.end >= gap {
 			return false
 		}
 		one.start, one.end, one.count = min(one.start, s.start), max(one.end, s.end), one.count+s.count
@@ -130,18 +171,26 @@ func (j *journal) emit(n int) (texts []string) {
 	slices.SortFunc(j.sessions, func(a, b session) int {
 		return cmp.Or(cmp.Compare(a.end, b.end), cmp.Compare(a.start, b.start), cmp.Compare(hash(a), hash(b)))
 	})
-	for len(j.sessions) > 0 && j.sessions[0].end <= j.closed && len(texts) < n {
-		s := j.sessions[0]
+	j.sessions = slices.DeleteFunc(j.sessions, func(s session) bool {
+		if !j.due(s) || len(texts) == n {
+			return false
+		}
 		texts = append(texts, fmt.Sprintf("%s %d..%d %d", s.key, s.start, s.end, s.count))
-		j.sessions = j.sessions[1:]
-	}
+		return true
+	})
 	return texts
 }
 
 // TestOrderedViewAgainstList runs random readings out of order through sessions, committing, merging, dropping and
 // replaying at every point: which sessions there are, what is emitted and in which order must equal one flat list (W13,
 // V7, V10).
-func TestOrderedViewAgainstList(t *testing.T) {
+func TestOrderedViewAgainstList(t *testing.T) { testSessions(t, false) }
+
+// TestKeyedViewAgainstList does so with keys that have clocks of their own (R35). Of these none is left at the end that
+// says nothing (I13).
+func TestKeyedViewAgainstList(t *testing.T) { testSessions(t, true) }
+
+func testSessions(t *testing.T, keyed bool) {
 	seed := uint64(*seedFlag)
 	if seed == 0 {
 		seed = uint64(time.Now().UnixNano())
@@ -149,10 +198,11 @@ func TestOrderedViewAgainstList(t *testing.T) {
 	t.Logf("replay: go test ./internal/task -run %s -seed %d -runs %d", t.Name(), seed, *runsFlag)
 	var seen struct{ emitted, drops, merged, rebuilt int }
 	for run := range *runsFlag {
-		m := newSessions(t, rand.New(rand.NewPCG(seed, uint64(run))))
+		m := newSessions(t, rand.New(rand.NewPCG(seed, uint64(run))), keyed)
 		for range 300 {
 			m.step()
 		}
+		m.end()
 		seen.emitted, seen.drops, seen.merged, seen.rebuilt = seen.emitted+m.emitted, seen.drops+m.drops, seen.merged+m.merged, seen.rebuilt+m.rebuilt
 	}
 	if seen.emitted == 0 || seen.drops == 0 || seen.merged == 0 || seen.rebuilt == 0 {
@@ -163,24 +213,29 @@ func TestOrderedViewAgainstList(t *testing.T) {
 type sessions struct {
 	t                               *testing.T
 	rng                             *rand.Rand
+	keyed                           bool
 	task                            *Task
 	base                            *mapBase
 	committed, flight, open         journal
 	now                             int64
 	offset, atCommit, atFlight      int64
 	emitted, drops, merged, rebuilt int
+	written                         []Message // to the changelog
 }
 
-func newSessions(t *testing.T, rng *rand.Rand) *sessions {
-	m := &sessions{t: t, rng: rng, base: newMapBase()}
+func newSessions(t *testing.T, rng *rand.Rand, keyed bool) *sessions {
+	m := &sessions{t: t, rng: rng, keyed: keyed, base: newMapBase()}
 	m.open.closed, m.committed.closed = record.NoTime, record.NoTime
+	if keyed {
+		m.open.clocks, m.committed.clocks = map[string]int64{}, map[string]int64{}
+	}
 	m.restart(birth())
 	return m
 }
 
 func (m *sessions) restart(committed *record.Commit) {
 	var err error
-	m.task, err = New(m.base, &joining{}, committed, Options{Job: "job", MaxRecords: 8 + m.rng.IntN(40), MaxBytes: 1 << 20})
+	m.task, err = New(m.base, &joining{keyed: m.keyed}, committed, Options{Job: "job", MaxRecords: 8 + m.rng.IntN(40), MaxBytes: 1 << 20})
 	if err != nil {
 		m.t.Fatal(err)
 	}
@@ -241,14 +296,15 @@ func (m *sessions) begin() {
 			got = append(got, fmt.Sprintf("%s %s", parsed.Fields[0], msg.Value))
 		}
 	}
-	want := m.open.emit(batch.Closed)
+	want := m.open.emit(len(got))
 	if !slices.Equal(got, want) {
 		m.t.Fatalf("emitted\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	if left := m.open.clone(); batch.Waiting == 0 && len(left.emit(1)) > 0 {
-		m.t.Fatalf("%v is due and not emitted, but nothing waits", left.sessions)
+	if left := m.open.clone(); batch.Waiting == 0 && len(left.emit(1)) > 0 || batch.Closed < len(got) || !m.keyed && batch.Closed > len(got) {
+		m.t.Fatalf("%v is due and not emitted, but nothing waits, %d closed", left.sessions, batch.Closed)
 	}
 	m.emitted += len(got)
+	m.written = append(m.written, cloneChangelog(batch.Messages)...)
 	m.flight, m.atFlight = m.open.clone(), m.offset
 }
 
@@ -267,6 +323,8 @@ func (m *sessions) drop() {
 	switch {
 	case m.rng.IntN(3) == 0:
 		m.restart(m.task.Committed())
+	case m.rng.IntN(3) == 0:
+		m.foreign()
 	case m.task.InFlight() && m.rng.IntN(2) == 0:
 		replay := model{t: m.t, task: m.task, base: m.base}
 		replay.replayFlight()
@@ -277,13 +335,82 @@ func (m *sessions) drop() {
 	m.open, m.offset = m.committed.clone(), m.atCommit
 }
 
+// foreign lets another owner go on from what is committed, and then this one, on its live base, from where that one has
+// stopped. Of what it wrote a compaction may have left the last of each key only.
+func (m *sessions) foreign() {
+	other := &sessions{t: m.t, rng: m.rng, keyed: m.keyed, committed: m.committed.clone(), open: m.committed.clone(),
+		base: &mapBase{entries: maps.Clone(m.base.entries), digest: m.base.digest}, now: m.now, offset: m.atCommit, atCommit: m.atCommit}
+	other.restart(m.task.Committed())
+	for range m.rng.IntN(60) {
+		switch {
+		case other.task.InFlight():
+			other.finish()
+		case other.task.Dirty() && m.rng.IntN(5) == 0:
+			other.begin()
+		default:
+			other.fold()
+		}
+		other.look()
+	}
+	for other.task.InFlight() || other.task.Dirty() && len(other.written) == 0 {
+		if !other.task.InFlight() {
+			other.begin()
+		}
+		other.finish()
+	}
+	if m.rng.IntN(2) == 0 {
+		last := map[string]int{}
+		for i, u := range other.written {
+			last[string(u.Key)] = i
+		}
+		i := -1
+		other.written = slices.DeleteFunc(other.written, func(u Message) bool { i++; return last[string(u.Key)] != i })
+	}
+	m.task.Drop()
+	if len(other.written) == 0 {
+		return
+	}
+	replay(m.t, m.task, m.base, other.written)
+	m.committed, m.atCommit, m.now = other.committed, other.atCommit, other.now
+}
+
+// end commits all there is, and looks whether the clocks that are left are those that say something.
+func (m *sessions) end() {
+	for m.task.InFlight() || m.task.Dirty() {
+		if !m.task.InFlight() {
+			m.begin()
+		}
+		m.finish()
+	}
+	clocks := 0
+	m.base.All(func(_ uint64, key, value []byte) bool {
+		parsed, _ := record.ParseEntryKey(key)
+		if end := int64(binary.BigEndian.Uint64(value)); parsed.Start == ClockStart {
+			clocks++
+			if own := m.committed.clocks[parsed.Fields[0]]; end != own || own <= m.committed.closed {
+				m.t.Fatalf("the clock of %s stands at %d, want %d, floor %d", parsed.Fields, end, own, m.committed.closed)
+			}
+		}
+		return true
+	})
+	want := 0
+	for _, own := range m.committed.clocks {
+		if own > m.committed.closed {
+			want++
+		}
+	}
+	if clocks != want || m.task.view.starts.clocks != want {
+		m.t.Fatalf("%d clocks, %d counted, want %d", clocks, m.task.view.starts.clocks, want)
+	}
+}
+
 // look compares the open state, entry by entry through Around, and the end that comes next.
 func (m *sessions) look() {
 	next := record.NoTime
 	byKey := map[string][]session{}
 	for _, s := range m.open.sessions {
 		byKey[s.key] = append(byKey[s.key], s)
-		if s.end > m.open.closed && (next == record.NoTime || s.end < next) {
+		if !m.keyed && s.end > m.open.closed && (next == record.NoTime || s.end < next) {
 			next = s.end
 		}
 	}

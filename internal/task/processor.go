@@ -64,6 +64,7 @@ type Aggregation struct {
 	Name        string
 	Fingerprint uint64
 	Ordered     bool // the entries of a key are found by their starts (Around), and their ends may grow (Move)
+	Keyed       bool // it is Ordered too, and windows of a key are due by the key's own clock (RaiseKeyClosedEnd)
 	Updates     bool // each commit tells its dirty entries; the Processor is an Updater
 }
 

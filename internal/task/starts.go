@@ -16,6 +16,8 @@ type startIndex struct {
 	many map[uint64][]int64 // sorted; at least two
 	size int
 	only [1]int64
+
+	clocks int // of Keyed aggregations, which are not among the starts
 }
 
 func newStartIndex() *startIndex {
@@ -83,33 +85,23 @@ func (v *View) Around(head []byte, t int64) (before, after Place, err error) {
 	starts := v.starts.list(record.Hash(head))
 	at, _ := slices.BinarySearch(starts, t+1)
 	for i := at - 1; i >= 0 && before.Aggregation == Removed && err == nil; i-- {
-		before, err = v.peek(head, starts[i])
+		before, _, err = v.peek(head, starts[i])
 	}
 	for i := at; i < len(starts) && after.Aggregation == Removed && err == nil; i++ {
-		after, err = v.peek(head, starts[i])
+		after, _, err = v.peek(head, starts[i])
 	}
 	return before, after, err
 }
 
-// peek returns where a live entry stands in time, without making it dirty.
-func (v *View) peek(head []byte, start int64) (Place, error) {
+// peek returns where a live entry stands in time, and the hash of its key, without making it dirty.
+func (v *View) peek(head []byte, start int64) (place Place, hash uint64, err error) {
 	v.probe = record.AppendStart(append(v.probe[:0], head...), start)
-	hash := record.Hash(v.probe)
-	for _, o := range [...]*overlay{v.open, v.flight} {
-		if o == nil {
-			continue
-		}
-		if at := o.find(hash, v.probe); at >= 0 {
-			if d := &o.entries[at]; !d.deleted {
-				return d.place, nil
-			}
-			return Place{Aggregation: Removed}, nil
-		}
+	hash = record.Hash(v.probe)
+	place, ok, err := v.stands(hash, v.probe)
+	if !ok {
+		place.Aggregation = Removed
 	}
-	if value, ok := v.base.Get(hash, v.probe); ok {
-		return v.place(v.probe, value)
-	}
-	return Place{Aggregation: Removed}, nil
+	return place, hash, err
 }
 
 // Move changes the end of a dirty entry of an ordered aggregation; its start stays. The index of due windows follows
@@ -123,7 +115,7 @@ const crowded = 1 << 16
 // tidy builds the index of ordered aggregations anew when most of it stands for entries that were merged away or
 // dropped, so that it stays in proportion to what lives (I13).
 func (v *View) tidy() error {
-	if v.due.moving() <= 2*v.starts.size+crowded {
+	if v.due.moving() <= 2*(v.starts.size+v.starts.clocks)+crowded {
 		return nil
 	}
 	return v.reorder()
@@ -139,15 +131,15 @@ func (v *View) reorder() (err error) {
 		}
 		var place Place
 		if place, err = v.place(key, value); err == nil && v.isOrdered(place.Aggregation) {
-			v.schedule(place, hash, key)
+			err = v.schedule(place, hash, key)
 		}
 		return err == nil
 	})
 	for _, o := range [...]*overlay{v.open, v.flight} {
-		for i := 0; o != nil && i < len(o.entries); i++ {
+		for i := 0; o != nil && err == nil && i < len(o.entries); i++ {
 			d := &o.entries[i]
 			if !d.deleted && v.isOrdered(d.place.Aggregation) && (o == v.open || v.open.find(d.hash, o.key(d)) < 0) {
-				v.schedule(d.place, d.hash, o.key(d))
+				err = v.schedule(d.place, d.hash, o.key(d))
 			}
 		}
 	}
@@ -168,7 +160,9 @@ func (v *View) nextMoving(aggregation int) (int64, error) {
 		}
 		v.due.dropMoving(aggregation)
 		if key != nil {
-			v.due.addMoving(at, hash, v.closedEnd(aggregation))
+			if err := v.file(at, hash, key); err != nil {
+				return record.NoTime, err
+			}
 		}
 	}
 }

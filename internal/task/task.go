@@ -68,7 +68,10 @@ func New(base Base, proc Processor, committed *record.Commit, options Options) (
 // index builds the close-time index from the base.
 func (t *Task) index() (err error) {
 	t.view.base.All(func(hash uint64, key, value []byte) bool {
-		err = t.Replayed(hash, key, nil, value)
+		var place Place
+		if place, err = t.view.place(key, value); err == nil {
+			err = t.view.schedule(place, hash, key)
+		}
 		return err == nil
 	})
 	return err
@@ -92,13 +95,27 @@ func (t *Task) Replayed(hash uint64, key, old, value []byte) error {
 	case err != nil:
 		return err
 	case value != nil:
-		t.view.schedule(place, hash, key)
+		if err := t.view.schedule(place, hash, key); err != nil {
+			return err
+		}
+		return t.replayedClock(place, key, record.NoTime)
 	case t.view.isOrdered(place.Aggregation):
-		t.view.starts.remove(record.Hash(head(key)), place.Start)
+		t.view.leave(place, key)
+		if place.Start == ClockStart && t.view.isKeyed(place.Aggregation) {
+			return t.view.release(place, key)
+		}
 	default:
 		t.view.due.forget(place)
 	}
 	return nil
+}
+
+// replayedClock makes the windows due that a clock closes, if the entry is one.
+func (t *Task) replayedClock(place Place, key []byte, before int64) error {
+	if place.Start != ClockStart || !t.view.isKeyed(place.Aggregation) {
+		return nil
+	}
+	return t.view.CloseKey(place.Aggregation, head(key), before, place.End)
 }
 
 // changed is Replayed for an entry that stays: one of an ordered aggregation may end earlier than its element says, when
@@ -109,10 +126,14 @@ func (t *Task) changed(hash uint64, key, old, value []byte) error {
 		return err
 	}
 	after, err := t.view.place(key, value)
-	if err == nil && after.End < before.End {
-		t.view.due.addMoving(after, hash, t.view.closedEnd(after.Aggregation))
+	switch {
+	case err != nil || after.End == before.End:
+		return err
+	case after.End > before.End:
+		return t.replayedClock(after, key, before.End)
 	}
-	return err
+	t.view.due.addMoving(after, hash, t.view.closed(after))
+	return nil
 }
 
 // Resume takes the task up again after a recovery on its live base, at the commit record that recovery found last. The
@@ -236,7 +257,7 @@ func (t *Task) Tick(ms int64) (ticked bool, err error) {
 // opens tells whether a window is open.
 func (t *Task) opens() bool {
 	for i := range t.view.traits {
-		if t.NextEnd(i) != record.NoTime {
+		if t.nextEnd(i) != record.NoTime {
 			return true
 		}
 	}
@@ -281,12 +302,22 @@ func (t *Task) Processor() Processor { return t.view.proc }
 func (t *Task) Waiting() int { return t.view.due.waiting }
 
 // Open is the number of committed entries that wait for their window to close.
-func (t *Task) Open() int { return max(0, int(t.view.base.Live())-t.view.due.waiting) }
+func (t *Task) Open() int {
+	return max(0, int(t.view.base.Live())-t.view.starts.clocks-t.view.due.waiting)
+}
 
 // NextEnd is the end of the first window of an aggregation that is open, in ms, and record.NoTime when none is, or when
 // an entry cannot be read, which its close will report. While windows wait to be emitted an entry that has grown out of
-// being due may be overlooked.
+// being due may be overlooked. It is record.NoTime for a Keyed aggregation too, for no time closes its windows.
 func (t *Task) NextEnd(aggregation int) int64 {
+	if t.view.isKeyed(aggregation) {
+		return record.NoTime
+	}
+	return t.nextEnd(aggregation)
+}
+
+// nextEnd is NextEnd, and for a Keyed aggregation the end of a clock or a window before which nothing closes by the floor.
+func (t *Task) nextEnd(aggregation int) int64 {
 	if !t.view.isOrdered(aggregation) {
 		return t.view.due.next(aggregation)
 	}

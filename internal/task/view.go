@@ -3,6 +3,7 @@ package task
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/tidemark-streams/tidemark/internal/record"
@@ -29,6 +30,7 @@ type View struct {
 	text   []byte        // scratch: key and value of the entry being loaded
 	found  []byte        // scratch: key of the due entry
 	probe  []byte        // scratch: key of an entry that is looked for
+	clock  []byte        // scratch: key of a clock
 }
 
 // StreamTime returns the task's stream time in ms, record.NoTime before the first reading.
@@ -120,7 +122,10 @@ func (v *View) Emit(sink Sink, aggregation int, key, value []byte, headers []Hea
 
 // Find tells where the entry of a key stands, and whether there is one, without touching it.
 func (v *View) Find(key []byte) (place Place, ok bool, err error) {
-	hash := record.Hash(key)
+	return v.stands(record.Hash(key), key)
+}
+
+func (v *View) stands(hash uint64, key []byte) (place Place, ok bool, err error) {
 	if at := v.open.find(hash, key); at >= 0 {
 		d := &v.open.entries[at]
 		return d.place, !d.deleted, nil
@@ -166,7 +171,9 @@ func (v *View) touch(hash uint64, key []byte, place Place) (Slot, bool, error) {
 		value = v.text[len(key):]
 	} else {
 		value = nil
-		v.schedule(place, hash, v.open.key(d))
+		if err := v.schedule(place, hash, v.open.key(d)); err != nil {
+			return 0, false, err
+		}
 	}
 	if err := v.proc.Load(Slot(at), v.open.key(d), value); err != nil {
 		return 0, false, fmt.Errorf("entry %s: %w", describe(key), err)
@@ -183,7 +190,9 @@ func (v *View) revive(at int, place Place) error {
 	before := v.updates(d)
 	d.deleted, d.gone, d.place = false, false, place
 	v.open.updates += v.updates(d) - before
-	v.schedule(place, d.hash, v.open.key(d))
+	if err := v.schedule(place, d.hash, v.open.key(d)); err != nil {
+		return err
+	}
 	return v.proc.Load(Slot(at), v.open.key(d), nil)
 }
 
@@ -204,7 +213,7 @@ func (v *View) remove(d *dirty, gone bool) {
 	d.deleted, d.gone = true, gone
 	v.open.updates += v.updates(d) - before
 	if v.isOrdered(d.place.Aggregation) {
-		v.starts.remove(record.Hash(head(v.open.key(d))), d.place.Start)
+		v.leave(d.place, v.open.key(d))
 	}
 	if !d.write() {
 		v.open.writes--
@@ -223,14 +232,13 @@ func (v *View) below(hash uint64, key []byte) (value []byte, ok bool) {
 }
 
 // schedule puts an entry into the indexes.
-func (v *View) schedule(place Place, hash uint64, key []byte) {
-	closed := v.closedEnd(place.Aggregation)
+func (v *View) schedule(place Place, hash uint64, key []byte) error {
 	if !v.isOrdered(place.Aggregation) {
-		v.due.add(place, hash, closed)
-		return
+		v.due.add(place, hash, v.closedEnd(place.Aggregation))
+		return nil
 	}
-	v.starts.add(record.Hash(head(key)), place.Start)
-	v.due.addMoving(place, hash, closed)
+	v.enter(place, key)
+	return v.file(place, hash, key)
 }
 
 // place asks the Processor where an entry stands.
@@ -265,9 +273,17 @@ func (v *View) closeNext() (bool, error) {
 		case key == nil:
 			v.due.missed(place) // its overlay was dropped
 		case at.End > place.End: // it has grown since
-			v.due.addMoving(at, hash, v.closedEnd(at.Aggregation))
+			err = v.file(at, hash, key)
+		case v.isKeyed(at.Aggregation):
+			var ripe bool
+			if ripe, err = v.ripe(at, hash, key); ripe && err == nil {
+				return true, v.closeEntry(hash, key, at)
+			}
 		default:
 			return true, v.closeEntry(hash, key, at)
+		}
+		if err != nil {
+			return false, err
 		}
 	}
 }
@@ -277,7 +293,8 @@ func (v *View) closeEntry(hash uint64, key []byte, place Place) error {
 	if err != nil {
 		return err
 	}
-	if place.Aggregation != Removed {
+	clock := place.Start == ClockStart && v.isKeyed(place.Aggregation)
+	if place.Aggregation != Removed && !clock {
 		key = v.open.key(&v.open.entries[slot])
 		if err := v.proc.Close(v, slot, key, place); err != nil {
 			return fmt.Errorf("close %s: %w", describe(key), err)
@@ -290,7 +307,7 @@ func (v *View) closeEntry(hash uint64, key []byte, place Place) error {
 
 // updates is how many updates a commit tells of an entry.
 func (v *View) updates(d *dirty) int {
-	if d.place.Aggregation < 0 || !v.traits[d.place.Aggregation].Updates || d.deleted && !d.gone {
+	if d.place.Aggregation < 0 || !v.traits[d.place.Aggregation].Updates || d.deleted && !d.gone || d.place.Start == ClockStart {
 		return 0
 	}
 	return 1
@@ -368,7 +385,16 @@ func (v *View) drop(committed *record.Commit) {
 	v.flight = nil
 	v.open.reset()
 	v.open.meta = *committed.Clone()
-	v.due.requeue(v.closedEnd)
+	v.due.requeue(v.closed)
+}
+
+// closed is how far closed ends reach an element of the index. Windows that a key's clock has closed stay due until they
+// are looked at.
+func (v *View) closed(place Place) int64 {
+	if v.isWindowOfKey(place) {
+		return math.MaxInt64
+	}
+	return v.closedEnd(place.Aggregation)
 }
 
 // forget brings the indexes back to what is below an overlay: elements it took out come back, where they were, and those
@@ -378,7 +404,7 @@ func (v *View) forget(o *overlay) {
 		d := &o.entries[i]
 		moved := d.existed && !d.deleted && d.place != d.below
 		if v.isOrdered(d.below.Aggregation) {
-			v.forgetOrdered(d, head(o.key(d)), moved)
+			v.forgetOrdered(d, o.key(d), moved)
 			continue
 		}
 		if moved || !d.existed && !d.deleted {
@@ -391,15 +417,15 @@ func (v *View) forget(o *overlay) {
 }
 
 // forgetOrdered does so for an entry of an ordered aggregation. Its element may still be where it was: then there are two.
-func (v *View) forgetOrdered(d *dirty, head []byte, moved bool) {
+func (v *View) forgetOrdered(d *dirty, key []byte, moved bool) {
 	switch {
 	case d.existed && d.deleted:
-		v.starts.add(record.Hash(head), d.below.Start)
-		v.due.addMoving(d.below, d.hash, v.closedEnd(d.below.Aggregation))
+		v.enter(d.below, key)
+		v.due.addMoving(d.below, d.hash, v.closed(d.below))
 	case moved:
-		v.due.addMoving(d.below, d.hash, v.closedEnd(d.below.Aggregation))
+		v.due.addMoving(d.below, d.hash, v.closed(d.below))
 	case !d.existed && !d.deleted:
-		v.starts.remove(record.Hash(head), d.place.Start)
+		v.leave(d.place, key)
 	}
 }
 

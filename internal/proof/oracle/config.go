@@ -29,7 +29,8 @@ type Config struct {
 	Partitioner   string // murmur2, crc32, or unchecked
 	Partitions    int32  // of the input topic
 	Aggregations  []Aggregation
-	Quorum        int // stream time is the time that so many keys have reached; 0 and 1: any
+	Quorum        int   // stream time is the time that so many keys have reached; 0 and 1: any
+	MaxLag        int64 // ms; not 0: each key has a time of its own, so far behind stream time at most
 	Dedup         Dedup
 	Shape         *Shape // what records look like beyond plain fields of one object; nil for nothing
 }

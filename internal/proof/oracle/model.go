@@ -15,7 +15,7 @@ type Outcome struct {
 	SetterOffset int64     // offset of the record that set StreamTime, -1 for none
 	Counters     Counters
 	Aggregations []AggregationCounters // in the order of configuration, what dedup remembers behind them
-	Remembered   map[string]string     // with dedup: the values of its live entries, by WindowID
+	Remembered   map[string]string     // values of the live entries that are no windows, by WindowID: of dedup, and clocks of keys
 }
 
 // Counters are the left side of I9: In = Accepted + DeadLettered + Filtered + Skipped. The oracle knows no repair
@@ -78,7 +78,7 @@ type Late struct {
 	Offset           int64
 	Key              []string
 	Time, Start, End int64
-	StreamTime       int64 // as it stood after this reading
+	StreamTime       int64 // as it stood after this reading; with MaxLag what closed the windows of its key
 	Record           Record
 }
 
@@ -91,7 +91,7 @@ type Dead struct {
 
 // Run judges the records of one partition one after the other, in the order of judgement of design section 7.
 func (c *Config) Run(partition int32, records []Record) *Outcome {
-	m := &model{config: c, partition: partition, windows: map[string]*Window{}, sessions: map[string][]*Window{}, reached: map[string]int64{}}
+	m := &model{config: c, partition: partition, windows: map[string]*Window{}, sessions: map[string][]*Window{}, reached: map[string]int64{}, clocks: map[string]clock{}}
 	m.out = &Outcome{Partition: partition, StreamTime: Never, SetterOffset: -1}
 	for _, a := range c.Aggregations {
 		m.out.Aggregations = append(m.out.Aggregations, AggregationCounters{Name: a.Name, ClosedEnd: Never})
@@ -114,6 +114,7 @@ type model struct {
 	known     map[string]int64     // by WindowID: until which closed end; nil without dedup
 	sessions  map[string][]*Window // of an aggregation and key, all that there ever were
 	reached   map[string]int64     // the latest time of each key
+	clocks    map[string]clock     // with MaxLag, by WindowID
 }
 
 // judge takes one record: its readings one after the other. One that cannot be split counts as one, and so does one that
@@ -176,7 +177,7 @@ func (m *model) one(r Record, j *Judged, timed bool) (refused bool) {
 	}
 	m.advance(advance, r, j.Reading)
 	for i := range m.config.Aggregations {
-		m.fold(i, r, j.Reading, j.Index)
+		m.fold(i, m.closedFor(i, j.Reading.Key, advance), r, j.Reading, j.Index)
 	}
 	m.remember(id, until, judged)
 	return false
@@ -213,19 +214,16 @@ func (c *Config) Guard(r Record, j *Judged) {
 	}
 }
 
-// fold moves the closed end of one aggregation and puts the reading into those of its windows that are not due.
-func (m *model) fold(i int, r Record, reading Reading, index int64) {
+// fold puts the reading into those windows of one aggregation that are not due, which are those that end after closed.
+func (m *model) fold(i int, closed int64, r Record, reading Reading, index int64) {
 	a, counters := &m.config.Aggregations[i], &m.out.Aggregations[i]
-	if m.out.StreamTime != Never {
-		counters.ClosedEnd = max(counters.ClosedEnd, m.out.StreamTime-a.Grace-a.Gap)
-	}
 	spans, taken := a.spans(reading.Time), int64(0)
 	for _, s := range spans {
 		switch {
-		case s.end <= counters.ClosedEnd:
+		case s.end <= closed:
 			continue
 		case a.Gap > 0:
-			m.join(a, counters.ClosedEnd, folded(r, reading, index), reading.Key)
+			m.join(a, closed, folded(r, reading, index), reading.Key)
 		default:
 			m.put(a, s, folded(r, reading, index), reading.Key)
 		}
@@ -241,7 +239,7 @@ func (m *model) fold(i int, r Record, reading Reading, index int64) {
 			break // one letter names all late readings of a record
 		}
 		m.out.Late = append(m.out.Late, Late{Aggregation: a.Name, Offset: r.Offset, Key: reading.Key, Time: reading.Time,
-			Start: spans[0].start, End: spans[0].end, StreamTime: m.out.StreamTime, Record: r})
+			Start: spans[0].start, End: spans[0].end, StreamTime: m.lateTime(a, closed), Record: r})
 	default:
 		counters.PartlyLate++
 	}
@@ -271,8 +269,9 @@ func (m *model) finish() *Outcome {
 		closed[m.out.Aggregations[i].Name] = &m.out.Aggregations[i]
 	}
 	m.forget()
+	m.keepClocks(closed)
 	for _, w := range m.windows {
-		if a := closed[w.Aggregation]; w.End <= a.ClosedEnd {
+		if a := closed[w.Aggregation]; w.End <= m.closed(a, w.Key) {
 			w.Final = true
 			a.Results++
 		}
