@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -55,6 +56,11 @@ const (
 // Closer is a Processor that knows how far windows are closed at a stream time, in ms. RepairTime needs it.
 type Closer interface {
 	ClosedEnd(aggregation int, streamTime int64) int64
+}
+
+// Clocked is a Closer whose keys may have stream times of their own. RepairTime forgets those that are ahead.
+type Clocked interface {
+	Ahead(key, value []byte, streamTime int64) (bool, error)
 }
 
 // maxReason bounds who and why together, so that what was done has room in the commit record too.
@@ -232,6 +238,10 @@ func (a *App) repairOf(order *Repair, partition int32, files bool) (*recovery.Re
 				}
 			}
 			return 0, false
+		}
+		keyed := slices.ContainsFunc(proc.Aggregations(), func(g Aggregation) bool { return g.Keyed })
+		if clocked, ok := proc.(Clocked); ok && keyed {
+			o.Ahead = clocked.Ahead
 		}
 	}
 	rec := a.recoveryOf(a.options.Cluster, partition, proc)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tidemark-streams/tidemark/internal/proof"
+	"github.com/tidemark-streams/tidemark/internal/proof/oracle"
 )
 
 // TestKillLoop kills the daemon at random times while a simulated fleet sends readings, late ones and bad ones, and
@@ -21,10 +22,22 @@ func TestKillLoop(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	killLoop(t, proof.FleetConfig(4), useful, func(seed uint64) *proof.Fleet { return proof.NewFleet(seed, 300) })
+}
+
+// TestKillLoopOfKeys kills a job in which each key has a stream time of its own, over a fleet of which some devices lag
+// behind, which the others' time would cut off, and some fall silent for ever, which the lag closes (R35).
+func TestKillLoopOfKeys(t *testing.T) {
+	c := proof.FleetConfig(4)
+	c.MaxLag = 15_000
+	killLoop(t, c, 2, func(seed uint64) *proof.Fleet { return proof.NewFleet(seed, 60).Behind(10_000) })
+}
+
+func killLoop(t *testing.T, config oracle.Config, useful int, fleet func(seed uint64) *proof.Fleet) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute+time.Duration(useful)*15*time.Second)
 	defer cancel()
 	seed := seed(t)
-	job := newJob(t, proof.FleetConfig(4))
+	job := newJob(t, config)
 	if seed%2 == 1 { // small commits: windows that fall due together are written in slices
 		job.MaxRecords = 50
 		if err := job.WriteConfig(); err != nil {
@@ -32,8 +45,7 @@ func TestKillLoop(t *testing.T) {
 		}
 	}
 	reader := startBroker(ctx, t, job)
-	fleet := proof.NewFleet(seed, 300)
-	loop := proof.KillLoop{Job: job, Reader: reader, Feed: fleet.Next, Rate: 2000, Seed: seed, Useful: useful, Wipe: true, Log: t.Logf}
+	loop := proof.KillLoop{Job: job, Reader: reader, Feed: fleet(seed).Next, Rate: 2000, Seed: seed, Useful: useful, Wipe: true, Log: t.Logf}
 	kills, err := loop.Run(ctx)
 	if err != nil {
 		t.Fatalf("%v: %v", kills, err)
@@ -53,9 +65,16 @@ func TestKillLoop(t *testing.T) {
 		t.Errorf("the run proves little: %d results, %d open windows, %d late, %d dead letters",
 			len(sight.Results), len(sight.State), len(sight.Late), len(sight.Dead))
 	}
+	clocks := 0
+	for _, o := range want.Outcomes {
+		clocks += len(o.Remembered)
+	}
+	if clocks == 0 && config.MaxLag > 0 {
+		t.Error("no key has a clock at the end")
+	}
 	if lag, err := job.Lag(ctx, reader); err != nil || lag != 0 {
 		t.Errorf("lag %d of an idle job, error %v", lag, err)
 	}
-	t.Logf("%v; %d results, %d open windows, %d late, %d dead letters equal to the oracle's",
-		kills, len(sight.Results), len(sight.State), len(sight.Late), len(sight.Dead))
+	t.Logf("%v; %d results, %d open windows, %d clocks of keys, %d late, %d dead letters equal to the oracle's",
+		kills, len(sight.Results), len(sight.State), clocks, len(sight.Late), len(sight.Dead))
 }

@@ -259,7 +259,7 @@ func oracleConfig(defined *config.Job) (c *oracle.Config, foreign []string, err 
 	model.Key, model.PartitionedBy, model.Values = format.Key, in.PartitionedBy, format.Values
 	model.Time = oracle.TimeField{Name: format.Time, Unit: format.Unit.String()}
 	model.MaxAhead, model.Min = min(format.MaxAhead.Milliseconds(), 1<<50), format.Min // sums of times stay far from overflow
-	model.Partitioner = string(in.Partitioner)
+	model.Partitioner, model.MaxLag = string(in.Partitioner), in.MaxLag
 	plain := reading.Format{Key: format.Key, Values: format.Values, Time: format.Time, Unit: format.Unit, Min: format.Min, MaxAhead: format.MaxAhead}
 	if !reflect.DeepEqual(format, plain) || !format.Unit.Numeric() && format.Unit != reading.RFC3339 {
 		foreign = append(foreign, foreignInput)

@@ -84,6 +84,16 @@ func (l *layout) tableOf(aggregation int, key []byte) int {
 	return aggregation
 }
 
+// Ahead tells of an entry that it is the clock of a key which is ahead of a stream time.
+func (j *Job) Ahead(key, value []byte, streamTime int64) (bool, error) {
+	i, ok := j.layout.find(key)
+	if !ok || !j.layout.isClock(i, key) {
+		return false, nil
+	}
+	place, err := j.layout.place(key, value)
+	return place.End > streamTime-j.distance(i), err
+}
+
 // checkMaxLag returns what is wrong with the lag.
 func (c *Config) checkMaxLag() error {
 	if c.MaxLag != 0 && (c.MaxLag < window.Sizes.Min || c.MaxLag > window.Sizes.Max) {

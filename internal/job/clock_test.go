@@ -256,3 +256,27 @@ func TestClockEntries(t *testing.T) {
 		t.Errorf("%d lines of %d entries", len(r.dump(false)), len(r.base.values))
 	}
 }
+
+// What a reset of the stream time asks: which clocks are ahead. After it the key begins at the bound again.
+func TestClocksAhead(t *testing.T) {
+	r := newRun(t, own(10_000, window.Hour))
+	r.add("a", 100_000, "1")
+	r.drain()
+	j, err := New(r.config, 0, 1, roomy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	for key, value := range r.base.values {
+		clock := record.Start([]byte(key)) == task.ClockStart
+		for at, want := range map[int64]bool{99_999: clock, 100_000: false} {
+			if got, err := j.Ahead([]byte(key), value, t0+at); err != nil || got != want {
+				t.Errorf("clock %v at %d: %v, %v", clock, at, got, err)
+			}
+		}
+		seen++
+	}
+	if ahead, err := j.Ahead(record.CommitKey, nil, 0); seen != 2 || ahead || err != nil {
+		t.Errorf("%d entries; of a commit record %v, %v", seen, ahead, err)
+	}
+}

@@ -15,11 +15,19 @@ type Fleet struct {
 	random  *rand.Rand
 	devices int
 	sent    int64
+	behind  int64 // ms
 }
 
 // NewFleet makes a fleet.
 func NewFleet(seed uint64, devices int) *Fleet {
 	return &Fleet{random: rand.New(rand.NewPCG(seed, 1)), devices: devices}
+}
+
+// Behind lets every fourth device lag behind the others by so many ms, as if a gateway kept its readings, and one reading
+// in a hundred come from a device that never sends again (R35).
+func (f *Fleet) Behind(ms int64) *Fleet {
+	f.behind = ms
+	return f
 }
 
 // The fleet's clock: event time begins in the past, and each line is one step later than the one before.
@@ -57,8 +65,15 @@ var every = []string{"count", "sum", "min", "max", "mean", "range", "variance", 
 // Next returns the next line. A fleet never ends.
 func (f *Fleet) Next() []byte {
 	f.sent++
-	device := fmt.Sprintf("d%02d", f.random.IntN(f.devices))
+	number := f.random.IntN(f.devices)
+	device := fmt.Sprintf("d%02d", number)
 	at := fleetStart + f.sent*fleetStep - f.random.Int64N(fleetJitter)
+	if f.behind > 0 && number%4 == 3 {
+		at -= f.behind
+	}
+	if f.behind > 0 && f.sent%100 == 0 {
+		device = fmt.Sprintf("once%d", f.sent)
+	}
 	switch n := f.random.IntN(100); {
 	case n < 10:
 		at -= f.random.Int64N(fleetDelay)

@@ -105,7 +105,11 @@ func (j *Job) WriteConfig() error {
 	line("  partitioned_by: [%s]", quoted(c.RecordKeyFields()))
 	line("  partitioner: %s", c.Partitioner)
 	line("  values: [%s]", quoted(c.Values))
-	line("  time: {field: %q, unit: %s, max_ahead: %dms, quorum: %d}", c.Time.Name, c.Time.Unit, c.MaxAhead, max(c.Quorum, 1))
+	scope := ""
+	if c.MaxLag > 0 {
+		scope = fmt.Sprintf(", scope: key, max_lag: %dms", c.MaxLag)
+	}
+	line("  time: {field: %q, unit: %s, max_ahead: %dms, quorum: %d%s}", c.Time.Name, c.Time.Unit, c.MaxAhead, max(c.Quorum, 1), scope)
 	line("aggregations:")
 	for _, a := range c.Aggregations {
 		line("  - name: %s", a.Name)

@@ -22,6 +22,7 @@ type Change struct {
 	Note      string    `json:"note,omitempty"` // as written into the commit record
 
 	committed *record.Commit
+	forgotten []doomed // clocks of keys
 }
 
 // Committed is the commit record that was written; nil until Done.

@@ -36,7 +36,9 @@ type Order struct {
 	To         record.InputPosition // Skip: where the input goes on. Reset: where it begins, NoInput for what Recovery.Start says
 	StreamTime int64                // Time: ms
 	// ClosedEnd is the closed end of an aggregation at a stream time, ms; for Time. Aggregations it does not know keep theirs.
-	ClosedEnd  func(aggregation string, streamTime int64) (closedEnd int64, ok bool)
+	ClosedEnd func(aggregation string, streamTime int64) (closedEnd int64, ok bool)
+	// Ahead tells of an entry that it is the clock of a key which is ahead of a stream time; for Time, nil without clocks.
+	Ahead      func(key, value []byte, streamTime int64) (bool, error)
 	Note       string // who and why
 	MaxRecords int    // of one commit
 	MaxBytes   int    // of one commit, roughly
@@ -45,7 +47,7 @@ type Order struct {
 // Plan tells what Do would do. It writes nothing and disturbs nobody.
 func Plan(ctx context.Context, r *recovery.Recovery, o Order) (*Change, error) {
 	r.Accept = o.accept()
-	found, err := r.Look(ctx, o.Kind == Reseal)
+	found, err := r.Look(ctx, o.Kind == Reseal || o.Kind == Time && o.Ahead != nil)
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +65,7 @@ func Plan(ctx context.Context, r *recovery.Recovery, o Order) (*Change, error) {
 // written. After an error the repair may be half done or, unknown to us, whole: order it again.
 func Do(ctx context.Context, r *recovery.Recovery, o Order) (change *Change, err error) {
 	r.Accept = o.accept()
-	found, err := r.Claim(ctx, o.Kind == Reseal || o.Kind == Reset)
+	found, err := r.Claim(ctx, o.Kind == Reseal || o.Kind == Reset || o.Kind == Time && o.Ahead != nil)
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +85,7 @@ func Do(ctx context.Context, r *recovery.Recovery, o Order) (change *Change, err
 		}
 	}
 	next.Fence, next.MinRetention, next.Note = found.Fence.ID, found.MinRetention, note(o.Note, change)
-	if _, err := w.commit(ctx, next, nil); err != nil {
+	if err := w.finish(ctx, &o, next, change.forgotten); err != nil {
 		return nil, err
 	}
 	change.done(next)
@@ -116,6 +118,7 @@ func (o *Order) make(ctx context.Context, r *recovery.Recovery, found *recovery.
 		next, err = o.birth(ctx, r, found, change)
 	case Time:
 		next = o.setTime(found.Commit, change)
+		err = o.forget(found, next, change)
 	case Skip:
 		next, err = o.skip(ctx, r, found.Commit, change)
 	case Reseal:

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -100,6 +101,45 @@ func TestStreamTime(t *testing.T) {
 				t.Errorf("the same again: %+v", again)
 			}
 		})
+	}
+}
+
+// R35: clocks of keys that are ahead of the time that is set are forgotten, in slices no larger than a commit; what a
+// crash in their middle leaves is a state like any other, and the same order once more does the rest.
+func TestStreamTimeForgetsClocks(t *testing.T) {
+	ahead := func(_, value []byte, streamTime int64) (bool, error) {
+		n, err := strconv.ParseInt(string(value), 10, 64)
+		return n*10_000 > streamTime, err
+	}
+	for _, at := range []crash{{}, {2, 0}, {4, 2}, {5, 2}, {7, 2}} {
+		w := lived(t)
+		before, was := w.sane()
+		o := w.order(Time)
+		o.StreamTime, o.Ahead, o.MaxRecords = 30_000, ahead, 3
+		if at.n > 0 {
+			met := w.dieAt(at)
+			if _, err := Do(context.Background(), w.recovery(), o); err == nil || !*met {
+				t.Fatalf("death at %+v: %v, %v", at, *met, err)
+			}
+			w.Inject(nil)
+			if _, c := w.sane(); at.n >= 5 && (c.StreamTime != o.StreamTime || c.Live == was.Live) {
+				t.Errorf("death at %+v: the time is %d", at, c.StreamTime)
+			}
+			w.end(w.start())
+		}
+		change := w.do(o)
+		after, is := w.sane()
+		maps.DeleteFunc(before, func(_, value string) bool { n, _ := strconv.Atoi(value); return n > 3 })
+		if !maps.Equal(before, after) || is.StreamTime != o.StreamTime || is.Mark != record.MarkTime || is.Live != 3 {
+			t.Errorf("death at %+v: %v, want %v; %+v", at, after, before, is)
+		}
+		if at.n == 0 && (is.Number != was.Number+4 || len(change.Warnings) != 2 || !strings.HasPrefix(change.Warnings[1], "7 clocks of keys")) {
+			t.Errorf("commit %d after %d, warned %q", is.Number, was.Number, change.Warnings)
+		}
+		w.end(w.start())
+		if again := w.do(o); !again.Nothing {
+			t.Errorf("the same again: %+v", again)
+		}
 	}
 }
 
