@@ -113,6 +113,22 @@ const (
 	leastBytes   = 256 << 10
 )
 
+// inputLimit is the present size of one read of one task's input: the tasks share it, for each has three reads in
+// memory, decoded to about twice their size (I13).
+func (a *App) inputLimit() int { return max(inputBudget/max(a.running(), 1), leastInput) }
+
+const (
+	inputBudget = 4 << 20
+	leastInput  = 128 << 10
+)
+
+// inputApart is how far apart the reads of a task that keeps up begin. Input that trickles in would else be asked for as
+// often as a producer writes, by each task: the instance as a whole asks 1,000 times a second, which a broker hardly
+// feels, or once per commit of each task. A reading after a pause does not wait, nor does a task that is behind.
+func (a *App) inputApart() time.Duration {
+	return min(time.Duration(a.running())*time.Millisecond, a.interval())
+}
+
 // maxLoads is how many tasks of one process load or replay at the same time.
 const maxLoads = 4
 

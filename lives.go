@@ -27,11 +27,8 @@ type held struct {
 	timeMS    int64 // broker time at position; errors make it older
 }
 
-// Sizes of the input's reads: two are ahead of the one being folded.
-const (
-	inputBytes = 4 << 20
-	inputWait  = 500 * time.Millisecond
-)
+// inputWait is how long a read of the input waits for something to come.
+const inputWait = 500 * time.Millisecond
 
 // fresh is how old a look at the topics may be that a recovery relies on.
 const fresh = time.Second
@@ -276,7 +273,7 @@ func (l *life) open(proc Processor) (err error) {
 	}
 	r.board.input.Store(l.log.(*watchedLog))
 	l.next = rec.Commit.Position
-	l.input = kafka.NewReadAhead(l.log, int64(rec.Commit.Position), inputBytes, inputWait)
+	l.input = kafka.NewReadAhead(l.log, int64(rec.Commit.Position), kafka.Pace{MaxBytes: r.app.inputLimit, Wait: inputWait, Apart: r.app.inputApart})
 	l.sender = startSender(rec.Writer, r.app.sinks(known, r.partition), rec.Position, r.at)
 	l.saver = newSaver(l)
 	l.silence = newSilence(&r.app.options)

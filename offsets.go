@@ -13,9 +13,10 @@ import (
 )
 
 // offsetSetter tells the group where the tasks stand, for lag tools and for other instances' UntilIdle (section 4, step
-// 4). Only the newest position of each partition is of interest, so a slow group delays nobody. A position that could not
-// be told is told again after a heartbeat, unless a newer one has come: where input has ended no commit follows to make
-// it good, and another instance may be waiting for it. What the group refuses for good is told to people instead, once.
+// 4). Only the newest position of each partition is of interest, told once a heartbeat: a slow group delays nobody, and
+// a commit costs the coordinator nothing. A position that could not be told is told again after a heartbeat, unless a newer
+// one has come: where input has ended no commit follows to make it good, and another instance may be waiting for it. What
+// the group refuses for good is told to people instead, once.
 type offsetSetter struct {
 	group   kafka.Group
 	log     *slog.Logger
@@ -68,7 +69,8 @@ func (s *offsetSetter) set(partition int32, next record.InputPosition, birth rec
 
 func (s *offsetSetter) run() {
 	defer close(s.done)
-	var again <-chan time.Time
+	var pause <-chan time.Time // nothing is told before it ends
+	due := false
 	for {
 		select {
 		case _, open := <-s.changed:
@@ -76,10 +78,13 @@ func (s *offsetSetter) run() {
 				s.flush()
 				return
 			}
-		case <-again:
+			due = true
+		case <-pause:
+			pause = nil
 		}
-		if again = nil; s.flush() > 0 {
-			again = time.After(heartbeat)
+		if due && pause == nil {
+			due = s.flush() > 0
+			pause = time.After(heartbeat)
 		}
 	}
 }

@@ -141,7 +141,7 @@ func readAll(b *testing.B, c *client.Cluster, topic string) (records, wire int) 
 		b.Fatal(err)
 	}
 	defer l.Close()
-	ahead := kafka.NewReadAhead(l, 0, fetchBytes, time.Second)
+	ahead := kafka.NewReadAhead(l, 0, kafka.Pace{MaxBytes: func() int { return fetchBytes }, Wait: time.Second})
 	defer ahead.Stop()
 	n, wire, bytes := 0, 0, 0
 	for n < million {

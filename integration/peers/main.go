@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"time"
 
@@ -41,7 +42,8 @@ func main() {
 
 func run(ctx context.Context) (err error) {
 	binary := flag.String("tidemark", "bin/tidemark", "path of tidemark")
-	p := plan{parts: []int32{4, 64}, tasks: []int32{64, 256}}
+	p := plan{tasks: []int32{64, 256}}
+	parts := flag.String("parts", "4,64", "numbers of partitions the rate is measured with")
 	flag.IntVar(&p.readings, "readings", 5_000_000, "readings of the runs for rate and recovery")
 	flag.IntVar(&p.devices, "devices", 100_000, "devices of these")
 	flag.IntVar(&p.rounds, "rounds", 3, "rounds of the rate; each runs every program once")
@@ -49,6 +51,13 @@ func run(ctx context.Context) (err error) {
 	flag.IntVar(&p.keys, "keys", 10_000_000, "keys of the memory run, 0 for none")
 	only := flag.String("only", "", "rate, recovery, pace or memory; empty for all")
 	flag.Parse()
+	for _, text := range strings.Split(*parts, ",") {
+		n, err := strconv.ParseInt(text, 10, 32)
+		if err != nil || n < 1 {
+			return fmt.Errorf("-parts %s: want numbers of partitions, separated by commas", *parts)
+		}
+		p.parts = append(p.parts, int32(n))
+	}
 	b, err := prepare(ctx, *binary)
 	if err != nil {
 		return err

@@ -1,17 +1,18 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 )
 
 // runLimit bounds one run.
 const runLimit = 10 * time.Minute
 
-// rates prints readings per second. The time of tidemark is that of the whole process, from its start over joining the
-// group and the birth of its tasks to the last checkpoint and its end; that of Kafka Streams is from its first to its last
-// reading. tidemark publishes final results, Kafka Streams updates.
+// rates prints readings per second. The time of tidemark is from when the first of its tasks may read to the end of the
+// process, with the last checkpoints; that of Kafka Streams is from its first to its last reading. tidemark publishes final results, Kafka Streams updates.
 func rates(b *bench, p plan) error {
 	b.note("\n## Readings per second: %d readings, %d devices, windows of 1 h with 1 h of grace, everything on, exactly once\n", p.readings, p.devices)
 	b.note("| partitions | round | tidemark | Kafka Streams, %s | ratio | Kafka Streams, %s | ratio |", "local store", "memory store")
@@ -54,8 +55,27 @@ func (b *bench) rateOfOurs(input string, partitions int32, readings int) (rate f
 	if err := b.wait(run); err != nil {
 		return 0, "", err
 	}
-	took := time.Since(run.started)
+	ended := time.Now()
+	began, err := recovered(run.output())
+	if err != nil {
+		return 0, "", err
+	}
+	took := ended.Sub(began)
 	return float64(readings) / took.Seconds(), run.used(), nil
+}
+
+// recovered is when the first task of a run was ready for its input, by the log of the run.
+func recovered(log string) (time.Time, error) {
+	for text := range strings.Lines(log) {
+		var line struct {
+			Time time.Time
+			Msg  string
+		}
+		if json.Unmarshal([]byte(text), &line) == nil && line.Msg == "recovered" {
+			return line.Time, nil
+		}
+	}
+	return time.Time{}, fmt.Errorf("no task was recovered; the run said:\n%s", tail(log))
 }
 
 func (b *bench) rateOfStreams(kind, input string, partitions int32, readings int) (rate float64, used string, err error) {

@@ -21,12 +21,20 @@ type ReadAhead struct {
 	ended chan struct{}
 }
 
+// Pace says how a ReadAhead fetches. Its functions are called before each fetch, by another goroutine than the caller of
+// NewReadAhead.
+type Pace struct {
+	MaxBytes func() int           // of one fetch
+	Wait     time.Duration        // how long one fetch waits for something to come; it does not delay anything
+	Apart    func() time.Duration // between the beginnings of a fetch that reached the end of the log and the next one; nil is 0
+}
+
 // NewReadAhead starts to read log from position on. Until Stop has returned the log must not be used otherwise; it is
-// not closed by it. wait is how long one fetch waits for something to come; it does not delay anything.
-func NewReadAhead(log Log, position int64, maxBytes int, wait time.Duration) *ReadAhead {
+// not closed by it.
+func NewReadAhead(log Log, position int64, pace Pace) *ReadAhead {
 	ctx, stop := context.WithCancel(context.Background())
 	r := &ReadAhead{reads: make(chan Read, 1), stop: stop, ended: make(chan struct{})}
-	go r.run(ctx, log, position, maxBytes, wait)
+	go r.run(ctx, log, position, pace)
 	return r
 }
 
@@ -41,12 +49,13 @@ func (r *ReadAhead) Stop() {
 	<-r.ended
 }
 
-func (r *ReadAhead) run(ctx context.Context, log Log, position int64, maxBytes int, wait time.Duration) {
+func (r *ReadAhead) run(ctx context.Context, log Log, position int64, pace Pace) {
 	defer close(r.ended)
 	defer close(r.reads)
 	known := Offsets{Start: -1, Stable: -1, HighWatermark: -1}
 	for {
-		f, err := fetch(ctx, log, position, maxBytes, wait)
+		began := time.Now()
+		f, err := fetch(ctx, log, position, pace.MaxBytes(), pace.Wait)
 		if ctx.Err() != nil {
 			return
 		}
@@ -62,6 +71,21 @@ func (r *ReadAhead) run(ctx context.Context, log Log, position int64, maxBytes i
 			return
 		}
 		position, known = f.Next, f.Offsets
+		if pace.Apart != nil && len(f.Records) > 0 && f.Next >= f.Stable && !pause(ctx, time.Until(began.Add(pace.Apart()))) {
+			return
+		}
+	}
+}
+
+// pause waits for d and tells whether the context is still alive.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
 	}
 }
 

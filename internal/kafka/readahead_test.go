@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tidemark-streams/tidemark/internal/kafka"
@@ -39,7 +40,7 @@ func told(next int64, records int, high int64) kafka.Read {
 
 func begin(answers ...kafka.Read) (*script, *kafka.ReadAhead) {
 	s := &script{answers: answers, asked: make(chan int64, 100)}
-	return s, kafka.NewReadAhead(s, 5, 1000, time.Second)
+	return s, kafka.NewReadAhead(s, 5, kafka.Pace{MaxBytes: func() int { return 1000 }, Wait: time.Second})
 }
 
 // Positions follow each other, and a fetch that tells nothing is not delivered; one that moves over markers or sees a
@@ -114,4 +115,27 @@ func TestReadAheadStops(t *testing.T) {
 		}
 		r.Stop()
 	}
+}
+
+// A fetch that reached the end of the log is followed by the next one when its time has come, one that did not, or
+// brought nothing, at once.
+func TestReadAheadKeepsApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{asked: make(chan int64, 100), answers: []kafka.Read{told(7, 2, 9), told(9, 2, 9), told(10, 0, 10), told(12, 2, 12)}}
+		r := kafka.NewReadAhead(s, 5, kafka.Pace{MaxBytes: func() int { return 1000 }, Wait: time.Second,
+			Apart: func() time.Duration { return 50 * time.Millisecond }})
+		defer r.Stop()
+		began := time.Now()
+		for i, want := range []struct {
+			position int64
+			at       time.Duration
+		}{{5, 0}, {7, 0}, {9, 50 * time.Millisecond}, {10, 50 * time.Millisecond}, {12, 100 * time.Millisecond}} {
+			if i > 0 {
+				<-r.Reads()
+			}
+			if position, at := <-s.asked, time.Since(began); position != want.position || at != want.at {
+				t.Errorf("fetch %d from %d after %s, want from %d after %s", i, position, at, want.position, want.at)
+			}
+		}
+	})
 }

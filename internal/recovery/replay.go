@@ -113,7 +113,7 @@ func (p *replayer) run(ctx context.Context, each func(kafka.Offsets)) error {
 	if defect.EmptyPollIsEnd {
 		size = 1 // a batch a poll
 	}
-	ahead := kafka.NewReadAhead(p.c.log, p.reached, size, fetchWait)
+	ahead := kafka.NewReadAhead(p.c.log, p.reached, kafka.Pace{MaxBytes: func() int { return size }, Wait: fetchWait})
 	defer ahead.Stop()
 	for !p.done {
 		select {

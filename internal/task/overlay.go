@@ -86,7 +86,11 @@ func (o *overlay) each(hash uint64, fn func(at int) bool) {
 	}
 	mask := uint64(len(o.table) - 1)
 	for i := hash & mask; o.table[i] != 0; i = (i + 1) & mask {
-		if at := int(uint32(o.table[i])) - 1; o.entries[at].hash == hash && !fn(at) {
+		word := o.table[i]
+		if word>>32 != hash>>32 {
+			continue
+		}
+		if at := int(uint32(word)) - 1; o.entries[at].hash == hash && !fn(at) {
 			return
 		}
 	}
