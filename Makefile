@@ -11,7 +11,8 @@
 #   bench-kafka  the whole job beside Kafka Streams on Apache Kafka, which it starts, then the parts: needs a JDK 17 and Maven
 #   sim       whole instances on virtual time, hurt as SEED says: crashes, power failures, pauses, broker and disk faults.
 #             [SEED=..] [RUNS=..] [TIME=60s], and everything that ever failed
-#   sweep     every pair of crash positions of the step machine, and many triples; every damage of a checkpoint
+#   sweep     every pair of crash positions of the step machine, every triple of a small run, and many more; repairs; every
+#             damage of a checkpoint. [SEED=..]
 #   agree     the fast reader against encoding/json and the oracle on 10 million documents, once a week; the seed is printed
 #   realdata  every set of ../shared/data against its truth file, when the data is there
 #   kafka     all that needs Apache Kafka, one broker and three: many minutes. TIDEMARK_KILLS=100 for more
@@ -120,7 +121,7 @@ sim:
 	$(GO) test -v -count 1 -timeout 0 -run '^TestSim(Kept)?$$' ./internal/proof/sim -args -sim.seed $(or $(SEED),0) -sim.runs $(or $(RUNS),0) -sim.time $(TIME)
 
 sweep:
-	$(GO) test -v -timeout 60m -run Sweep ./internal/proof -args -sweep.stride 1 -sweep.deep 20000
+	$(GO) test -v -timeout 120m -run Sweep ./internal/proof -args -sweep.stride 1 -sweep.deep 20000 -sweep.seed $(or $(SEED),0)
 	$(GO) test -v -run Sweep ./internal/repair -args -sweep.stride 1
 	TIDEMARK_DAMAGE=1 $(GO) test -v -count 1 -run EveryDamage ./internal/recovery
 

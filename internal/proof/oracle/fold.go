@@ -76,6 +76,22 @@ func (f *Fold) add(m Message) error {
 	return nil
 }
 
+// Commits are the commit records among the records of one changelog partition, in their order.
+func Commits(messages []Message) ([]*Commit, error) {
+	var all []*Commit
+	for _, m := range messages {
+		if len(m.Key) != 1 || m.Key[0] != kindCommit {
+			continue
+		}
+		c, err := parseCommit(m.Value)
+		if err != nil {
+			return nil, fmt.Errorf("changelog partition %d, offset %d: %w", m.Partition, m.Offset, err)
+		}
+		all = append(all, c)
+	}
+	return all, nil
+}
+
 func (f *Fold) commit(value []byte) error {
 	c, err := parseCommit(value)
 	if err != nil {
