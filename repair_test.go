@@ -398,6 +398,52 @@ func TestLeave(t *testing.T) {
 	wants(t, err, "no seat")
 }
 
+// TestLeaveDies lets the process that gives up the seat die twice, before the broker heard of it or before the answer came. The
+// next one gives it up, or finds it given up, and the task goes to the process that is left.
+func TestLeaveDies(t *testing.T) {
+	died := &kafka.Error{Class: kafka.ClassTransient, Op: "leave", Offset: -1, Err: errors.New("the process died")}
+	for name, c := range map[string]struct {
+		verdict kafkatest.Verdict
+		left    int // seats that the third one finds
+	}{"before": {kafkatest.Fail(died), 1}, "after": {kafkatest.ApplyThenFail(died), 0}} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 2)
+			w.produce(100)
+			other := w.start(filepath.Join(w.dir, "other"), nil)
+			other.until("partition 0", recoveredOn(0))
+			dir := filepath.Join(w.dir, "mine")
+			mine := w.start(dir, nil)
+			mine.until("partition 1", recoveredOn(1))
+			if err := mine.end(); err != nil {
+				t.Fatal(err)
+			}
+			w.cluster.Inject(func(call kafkatest.Call) kafkatest.Verdict {
+				if call.Op == kafkatest.OpLeave {
+					return c.verdict
+				}
+				return kafkatest.Verdict{}
+			})
+			for try := range 2 {
+				if _, err := w.leave(dir, true); try == 0 || c.left > 0 {
+					wants(t, err, "the process died")
+				}
+			}
+			if w.cluster.Injected(kafkatest.OpLeave) != 1+c.left {
+				t.Errorf("%d processes died", w.cluster.Injected(kafkatest.OpLeave))
+			}
+			w.cluster.Inject(nil)
+			if done, err := w.leave(dir, true); err != nil || len(done) != c.left {
+				t.Errorf("left %v, %v; want %d", done, err, c.left)
+			}
+			other.until("partition 1", recoveredOn(1))
+			if err := other.end(); err != nil {
+				t.Fatal(err)
+			}
+			w.run(w.options())
+		})
+	}
+}
+
 func (w *world) leave(dir string, do bool) ([]Seat, error) {
 	o := w.options()
 	o.StateDir = dir

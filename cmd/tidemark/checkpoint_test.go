@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -67,8 +68,8 @@ func writeCheckpoint(t *testing.T, stateDir string, partition int32, m *store.Me
 	return published.Path
 }
 
-// TestCheckpointVerify finds a flipped bit in any byte, any cut, an appended byte and a file of another task, without a
-// broker, changes nothing, and ends with exit code 1.
+// TestCheckpointVerify finds a flipped bit in any byte, any cut, zeros, stretches of another task's file, an appended byte and
+// a file of another task, without a broker, changes nothing, and ends with exit code 1.
 func TestCheckpointVerify(t *testing.T) {
 	config, files := checkpointed(t)
 	verify := func() (int, string) {
@@ -106,6 +107,13 @@ func TestCheckpointVerify(t *testing.T) {
 		b[at] ^= 1 << (at % 8) // every bit is flipped where the command gets its answer: TestDamage of package store
 		try(fmt.Sprintf("bit %d of byte %d", at%8, at), b)
 		try(fmt.Sprintf("cut to %d bytes", at), good[:at])
+	}
+	for at := 0; at+16 <= len(good); at += 16 {
+		for what, with := range map[string][]byte{"zeros": make([]byte, 16), "the other task's": other[at : at+16]} {
+			if !bytes.Equal(with, good[at:at+16]) {
+				try(fmt.Sprintf("16 bytes at %d are %s", at, what), slices.Concat(good[:at], with, good[at+16:]))
+			}
+		}
 	}
 	try("one byte more", append(bytes.Clone(good), 0))
 	try("of the other task", other)

@@ -13,6 +13,7 @@ import (
 	"github.com/tidemark-streams/tidemark/internal/kafka"
 	"github.com/tidemark-streams/tidemark/internal/record"
 	"github.com/tidemark-streams/tidemark/internal/recovery"
+	"github.com/tidemark-streams/tidemark/internal/repair"
 	"github.com/tidemark-streams/tidemark/internal/store"
 	"github.com/tidemark-streams/tidemark/internal/task"
 )
@@ -33,6 +34,7 @@ type sweepLife struct {
 	doing     string
 	fence     int // which of the world's fences was its last
 
+	accept    recovery.Accept
 	dir       *store.Dir
 	recovered *recovery.Recovered
 	task      *task.Task
@@ -99,6 +101,7 @@ func (l *sweepLife) recover() error {
 	if err != nil {
 		return err
 	}
+	rec.Accept = l.accept
 	ctx, stop := context.WithCancelCause(context.Background())
 	defer stop(nil)
 	rec.Progress = func(p recovery.Progress) {
@@ -110,6 +113,9 @@ func (l *sweepLife) recover() error {
 		return cmp.Or(context.Cause(ctx), err)
 	}
 	if err := l.whole(); err != nil {
+		return err
+	}
+	if _, err := repair.AcceptLoss(ctx, rec, l.recovered, "anna: accepted"); err != nil {
 		return err
 	}
 	if l.task, err = task.New(l.recovered.Store, proc, l.recovered.Commit, task.Options{Job: "job", MaxRecords: 7, MaxBytes: 1 << 20}); err != nil {

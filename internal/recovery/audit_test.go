@@ -54,7 +54,7 @@ func lived(t *testing.T) *world {
 }
 
 // An audit says nothing of a changelog as its owners and compaction left it, and notices everything that changes the state
-// that it folds to: each record that is gone, each flipped bit of a value.
+// that it folds to: each record that is gone, each flipped bit of a key or value.
 func TestAuditNoticesWhatChangesTheState(t *testing.T) {
 	w := lived(t)
 	records := w.Committed(logTopic, w.partition)
@@ -73,15 +73,21 @@ func TestAuditNoticesWhatChangesTheState(t *testing.T) {
 		if kind, _ := record.KindOf(records[i].Key); kind == record.KindEntry && !changed && said != "" {
 			t.Errorf("offset %d may be gone, for a newer value of its key has replaced it; said is: %s", records[i].Offset, said)
 		}
-		for bit := range 8 * len(records[i].Value) {
+		keyBits := 8 * len(records[i].Key)
+		for bit := range keyBits + 8*len(records[i].Value) {
 			flipped := slices.Clone(records)
-			flipped[i].Value = bytes.Clone(records[i].Value)
-			flipped[i].Value[bit/8] ^= 1 << (bit % 8)
+			r := &flipped[i]
+			r.Key, r.Value = bytes.Clone(r.Key), bytes.Clone(r.Value)
+			if bit < keyBits {
+				r.Key[bit/8] ^= 1 << (bit % 8)
+			} else {
+				r.Value[(bit-keyBits)/8] ^= 1 << (bit % 8)
+			}
 			switch {
 			case foldOf(flipped) == truth:
 				silent++
 			case audit(t, 0, w.partition, flipped) == "":
-				t.Errorf("bit %d of the value at offset %d is flipped, and nothing is said", bit, records[i].Offset)
+				t.Errorf("bit %d of key and value at offset %d is flipped, and nothing is said", bit, records[i].Offset)
 			default:
 				noticed++
 			}

@@ -28,8 +28,8 @@ func damageStride(t *testing.T) int {
 	return n
 }
 
-// Every bit of a small checkpoint is flipped, and it is cut at every length. A recovery notices each, sets the file aside and
-// has the same state from the older one, from the changelog when both are damaged; the next life goes on from there
+// Every bit of a small checkpoint is flipped, it is cut at every length, and stretches of it are zeros, or those of the older
+// file or of another task's. A recovery notices each, sets the file aside and has the same state from the older one, from the changelog when both are damaged; the next life goes on from there
 // (S31, I6). A file that has become one of a newer format is left where it is.
 func TestEveryDamageIsSetAside(t *testing.T) {
 	w := newWorld(t)
@@ -41,6 +41,7 @@ func TestEveryDamageIsSetAside(t *testing.T) {
 	w.commit(r, "x=4", "y")
 	w.crash(r)
 	old, good := w.content(older), w.content(newest)
+	other := otherTask(t, len(good))
 	tried, stride := 0, damageStride(t)
 	try := func(what string, damage []byte, both bool) {
 		if tried++; tried%stride != 0 {
@@ -72,6 +73,16 @@ func TestEveryDamageIsSetAside(t *testing.T) {
 		}
 		try(fmt.Sprintf("cut to %d bytes", at), bytes.Clone(good[:at]), at%2 == 0)
 	}
+	for _, n := range []int{4, 16, 64} {
+		for at := 0; at+n <= len(good); at += n {
+			for what, with := range map[string][]byte{"zeros": make([]byte, n), "the older file's": old[at : at+n], "another task's": other[at : at+n]} {
+				if !bytes.Equal(with, good[at:at+n]) {
+					try(fmt.Sprintf("%d bytes at %d are %s", n, at, what), slices.Concat(good[:at], with, good[at+n:]), at%(2*n) == 0)
+				}
+			}
+		}
+	}
+	try("one byte more", append(bytes.Clone(good), 0), false)
 	if tried < 9*len(good) || len(good) < 300 {
 		t.Errorf("%d damages of a file of %d bytes", tried, len(good))
 	}
@@ -81,6 +92,22 @@ func TestEveryDamageIsSetAside(t *testing.T) {
 	w.commit(r, "v=5")
 	w.crash(r)
 	w.crash(w.start())
+}
+
+// otherTask is a checkpoint of as many bytes of the task of another partition.
+func otherTask(t *testing.T, length int) []byte {
+	t.Helper()
+	w := newWorld(t)
+	w.partition--
+	r := w.start()
+	w.commit(r, "x=5", "y=6")
+	w.commit(r, "x=7")
+	b := w.content(w.checkpoint(r))
+	w.crash(r)
+	if len(b) != length {
+		t.Fatalf("the other task's checkpoint has %d bytes, not %d: its stretches do not fit", len(b), length)
+	}
+	return b
 }
 
 // tidy deletes what the recoveries before have left: files set aside and checkpoints.
