@@ -90,9 +90,10 @@ type plant struct {
 	asked   sync.Map // the names of all requests that have come
 }
 
-func newPlant(t *testing.T, old bool) *plant {
+func newPlant(t *testing.T, old bool, more ...kfake.Opt) *plant {
 	p := &plant{t: t}
 	options := []kfake.Opt{kfake.NumBrokers(1), kfake.SeedTopics(1, "in")}
+	options = append(options, more...)
 	if old {
 		options = append(options, kfake.MaxVersions(kversion.V3_8_0()))
 	}
@@ -484,5 +485,51 @@ func TestRepairMeetsAnswers(t *testing.T) {
 			t.Errorf("%s: %v, the changelog at %d, before %d", i.name(), err, end(), before)
 		}
 		before = end()
+	}
+}
+
+// TestElectionsStopNothing: leaders change cleanly while a job is stopped and while it runs, with its records retained, partly
+// deleted and all deleted, down to its very position: the check of leader epochs at a start must not take that for a loss.
+func TestElectionsStopNothing(t *testing.T) {
+	for _, deleted := range []string{"nothing", "half", "to the anchor", "all"} {
+		for _, running := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, running %v", deleted, running), func(t *testing.T) {
+				p := newPlant(t, false, kfake.NumBrokers(2))
+				p.produce()
+				d := launch(t, p.options, nil)
+				p.settled(d)
+				if !running {
+					if err := d.end(); err != nil {
+						t.Fatal(err)
+					}
+				}
+				start := map[string]int{"nothing": 0, "half": p.sent / 2, "to the anchor": p.sent - 1, "all": p.sent}[deleted]
+				var failed error
+				for _, topic := range []string{"in", "changelog", "out"} {
+					failed = errors.Join(failed, p.broker.MoveTopicPartition(topic, 0, 1-p.broker.LeaderFor(topic, 0)))
+				}
+				if err := errors.Join(failed, p.broker.DeleteRecords("in", 0, int64(start))); err != nil {
+					t.Fatal(err)
+				}
+				if !running {
+					d = launch(t, p.options, nil)
+					d.until("a recovery", recoveredOn(0))
+				}
+				p.produce()
+				p.settled(d)
+				if err := d.end(); err != nil {
+					t.Error(err)
+				}
+				d = launch(t, p.options, nil)
+				e := d.until("a recovery", recoveredOn(0))
+				if e.Recovery.Anchor != "proved" {
+					t.Errorf("the anchor is %s, want it proved", e.Recovery.Anchor)
+				}
+				if err := d.end(); err != nil {
+					t.Error(err)
+				}
+				p.results()
+			})
+		}
 	}
 }

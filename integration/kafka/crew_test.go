@@ -187,6 +187,8 @@ type report struct {
 	Partition  int32
 	From       string
 	Checkpoint string
+	Records    int64 `json:"records_replayed"`
+	Anchor     string
 	Aside      []struct{ Name, Reason string }
 }
 

@@ -60,17 +60,23 @@ func numbered(topic string, n int) []kafka.Message {
 // high watermark.
 func commits(t *testing.T, c *client.Cluster, topic string) map[int]int {
 	t.Helper()
+	return upTo(t, c, topic, func(o kafka.Offsets) int64 { return o.HighWatermark })
+}
+
+// upTo is commits as far as an end of another kind.
+func upTo(t *testing.T, c *client.Cluster, topic string, of func(kafka.Offsets) int64) map[int]int {
+	t.Helper()
 	l, err := c.Log(topic, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	end, err := l.Offsets(t.Context())
+	all, err := l.Offsets(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := map[int]int{}
-	for at := end.Start; at < end.HighWatermark; {
+	end, found := of(all), map[int]int{}
+	for at := all.Start; at < end; {
 		f, err := l.Fetch(t.Context(), at, 1<<20, time.Second)
 		if err != nil {
 			t.Fatal(err)

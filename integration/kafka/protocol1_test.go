@@ -114,18 +114,24 @@ func oldJobIsKilled(t *testing.T, p *proxy, b *kafkarun.Broker) {
 
 // ofJob tells whether a request belongs to a task's transaction.
 func ofJob(r kmsg.Request, changelog string) bool {
-	id := ""
+	return strings.HasPrefix(transactionOf(r), changelog+"-")
+}
+
+// transactionOf is the transactional id of a request, "" for none.
+func transactionOf(r kmsg.Request) string {
 	switch r := r.(type) {
 	case *kmsg.EndTxnRequest:
-		id = r.TransactionalID
+		return r.TransactionalID
 	case *kmsg.AddPartitionsToTxnRequest:
-		id = r.TransactionalID
+		return r.TransactionalID
 	case *kmsg.InitProducerIDRequest:
-		id = *r.TransactionalID
+		if r.TransactionalID != nil {
+			return *r.TransactionalID
+		}
 	case *kmsg.ProduceRequest:
 		if r.TransactionID != nil {
-			id = *r.TransactionID
+			return *r.TransactionID
 		}
 	}
-	return strings.HasPrefix(id, changelog+"-")
+	return ""
 }

@@ -121,6 +121,7 @@ func (c *Cluster) format(ctx context.Context, options Options) error {
 	if _, err := rand.Read(random[:]); err != nil {
 		return err
 	}
+	random[0] &= 0x7f // an id that begins with "-" would be taken for an option
 	id := base64.RawURLEncoding.EncodeToString(random[:])
 	for _, b := range c.Brokers {
 		if err := b.format(ctx, id, strings.Join(voters, ","), options); err != nil {

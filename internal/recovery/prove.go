@@ -55,8 +55,10 @@ func (s *sequence) proveInput(ctx context.Context) error {
 		return nil
 	}
 	s.report.Anchor = "unproved"
-	if err := s.proveEpoch(ctx, log); err != nil {
-		return err
+	if c.Anchor.Offset >= o.Start { // else it is deleted, and what is said of its epoch means nothing
+		if err := s.proveEpoch(ctx, log); err != nil {
+			return err
+		}
 	}
 	f, err := log.Fetch(ctx, c.Anchor.Offset, 1, fetchWait)
 	if kafka.ClassOf(err) == kafka.ClassLost {

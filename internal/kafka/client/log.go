@@ -24,10 +24,19 @@ type log struct {
 	partition int32
 	id        record.TopicID // of the first answer; another one later is another topic
 	leader    int32          // -1 when it has to be asked for
-	epoch     int32
+	epoch     int32          // of the leader asked last, -1 for none
+	seen      delivered
+	doubted   bool // the leader has changed since: seen has to be proved
 	decoder   decoder
 	patience  time.Duration
 	closed    bool
+}
+
+// delivered is the furthest record that was handed out: it was committed, so it is in the log for as long as it is
+// retained, whoever leads.
+type delivered struct {
+	offset int64
+	epoch  int32 // -1 for none, and for one that is not known
 }
 
 // maxFetch bounds one fetch, below the 100 MiB that franz-go reads at most.
@@ -41,7 +50,7 @@ func (c *Cluster) Log(topic string, partition int32) (kafka.Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &log{cl: cl, topic: topic, partition: partition, leader: -1, decoder: newDecoder(), patience: patience}, nil
+	return &log{cl: cl, topic: topic, partition: partition, leader: -1, epoch: -1, seen: delivered{-1, -1}, decoder: newDecoder(), patience: patience}, nil
 }
 
 // Close releases the connection.
@@ -67,6 +76,9 @@ func (l *log) Fetch(ctx context.Context, position int64, maxBytes int, wait time
 			return err
 		}
 		out = kafka.Fetched{Records: records, Next: next, Bytes: len(p.RecordBatches), Offsets: offsets}
+		if n := len(records); n > 0 && records[n-1].Offset > l.seen.offset {
+			l.seen = delivered{records[n-1].Offset, records[n-1].Epoch}
+		}
 		return nil
 	})
 	return out, err
@@ -157,6 +169,9 @@ func (l *log) mayPass(err error) bool {
 // fetch asks the leader once.
 func (l *log) fetch(ctx context.Context, position int64, maxBytes int, wait time.Duration) (*kmsg.FetchResponseTopicPartition, error) {
 	if err := l.find(ctx); err != nil {
+		return nil, err
+	}
+	if err := l.prove(ctx); err != nil {
 		return nil, err
 	}
 	req := kmsg.NewPtrFetchRequest()
@@ -289,6 +304,7 @@ func (l *log) find(ctx context.Context) error {
 		if p.Leader < 0 {
 			return kerr.LeaderNotAvailable
 		}
+		l.doubted = l.doubted || l.epoch >= 0 && p.LeaderEpoch != l.epoch
 		l.leader, l.epoch = p.Leader, p.LeaderEpoch
 		return nil
 	}

@@ -131,6 +131,59 @@ func TestFetchFollowsTheLeader(t *testing.T) {
 	}
 }
 
+// R15, R16, S28: a new leader is asked whether it has what was read from the one before. One whose log was cut below that is
+// lost, however far it has been filled again; one that has it, that does not know so old an epoch, or whose log begins
+// behind it, is read on.
+func TestFetchOfACutLog(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		end   int64 // of the epoch of the records read, which are 0 to 2
+		start int64
+		lost  bool
+	}{
+		{"cut", 2, 0, true}, {"cut to nothing", 0, 0, true}, {"whole", 3, 0, false}, {"unknown", -1, 0, false}, {"deleted", 0, 3, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			broker, l := reader(t, kfake.NumBrokers(2))
+			l.patience = 10 * time.Second
+			expectAll(t, l)
+			asked := 0
+			broker.ControlKey(kmsg.OffsetForLeaderEpoch.Int16(), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+				asked++
+				resp := kreq.ResponseKind().(*kmsg.OffsetForLeaderEpochResponse)
+				p := kmsg.NewOffsetForLeaderEpochResponseTopicPartition()
+				p.EndOffset = c.end
+				topic := kmsg.NewOffsetForLeaderEpochResponseTopic()
+				topic.Topic = "log"
+				topic.Partitions = append(topic.Partitions, p)
+				resp.Topics = append(resp.Topics, topic)
+				return resp, nil, true
+			})
+			if c.start > 0 {
+				if err := broker.DeleteRecords("log", 0, c.start); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := broker.MoveTopicPartition("log", 0, 1-broker.LeaderFor("log", 0)); err != nil {
+				t.Fatal(err)
+			}
+			f, err := l.Fetch(t.Context(), 4, 1<<20, 0)
+			if asked != 1 {
+				t.Fatalf("the new leader was asked %d times: %v", asked, err)
+			}
+			if !c.lost {
+				if err != nil || f.Next != 4 {
+					t.Fatalf("%+v, %v", f, err)
+				}
+				return
+			}
+			if kafka.ClassOf(err) != kafka.ClassLost || !strings.Contains(err.Error(), fmt.Sprintf("that epoch ends at offset %d: %d offsets were cut off", c.end, 3-c.end)) {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
 // A batch that stays damaged is class Corrupt and names its offset; one that was damaged on the way is read again.
 func TestFetchOfDamage(t *testing.T) {
 	broker, l := reader(t)
