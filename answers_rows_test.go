@@ -20,7 +20,8 @@ func findingOut() []injected {
 		every(injected{key: kmsg.FindCoordinator, class: "permanent", start: true, count: -1, end: stops, says: "grant READ on the group"}, kerr.GroupAuthorizationFailed),
 		[]injected{{key: kmsg.FindCoordinator, class: "unknown outcome", cut: true, again: true, end: recovers}},
 
-		every(injected{key: kmsg.Metadata, class: "here", topic: "changelog", count: 3, again: true, end: recovers}, kerr.LeaderNotAvailable, kerr.UnknownTopicOrPartition),
+		every(injected{key: kmsg.Metadata, class: "here", topic: "changelog", count: 3, again: true, end: recovers}, kerr.LeaderNotAvailable),
+		every(injected{key: kmsg.Metadata, class: "here", topic: "changelog", count: 2}, kerr.LeaderNotAvailable), // asked by the look at the topics
 		every(injected{key: kmsg.Metadata, class: "transient", topic: "dead", count: -1, start: true, end: waits, says: "describe topic dead"}, kerr.UnknownServerError),
 		every(injected{key: kmsg.Metadata, class: "permanent", topic: "in", count: -1, again: true, end: stops, says: "grant READ, WRITE, DESCRIBE and DESCRIBE_CONFIGS"},
 			kerr.TopicAuthorizationFailed),

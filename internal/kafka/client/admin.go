@@ -130,7 +130,7 @@ func (a *admin) Topics(ctx context.Context, names ...string) (map[string]kafka.T
 		if errors.Is(err, kerr.UnknownTopicOrPartition) {
 			continue
 		}
-		if err != nil && !errors.Is(err, kerr.LeaderNotAvailable) {
+		if err != nil && (!errors.Is(err, kerr.LeaderNotAvailable) || !record.TopicID(t.TopicID).Known()) { // then it says nothing of the topic
 			return nil, fail("describe topic", place{name, -1, -1}, err)
 		}
 		found[name] = describe(name, t)
