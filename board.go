@@ -29,6 +29,7 @@ type board struct {
 	waiting    atomic.Pointer[status.Wait] // for the group or for a turn
 	lastError  atomic.Pointer[status.Failure]
 	saveFailed atomic.Pointer[status.Failure]
+	refusals   atomic.Pointer[refusals]
 	recoveries recoveries
 	used       atomic.Int64 // bytes of the state
 	mapped     atomic.Int64
@@ -41,7 +42,7 @@ type board struct {
 	lost    atomic.Pointer[status.Wait] // written by the App and by App.watch: the task went with the seat in the group
 	mu      sync.Mutex
 	clients []*op // of the logs and writers that are open
-	// answered is when a request was last answered, in ns since 1970.
+	// answered is when a request was last answered, as of tick().
 	answered atomic.Int64
 }
 
@@ -115,6 +116,7 @@ func (r *recoveries) counts() status.Recoveries {
 
 func newBoard(app *App, partition int32) *board {
 	b := &board{app: app, partition: partition}
+	b.refusals.Store(&refusals{})
 	b.work.place = fmt.Sprintf("task %d", partition)
 	b.disk.place = fmt.Sprintf("a checkpoint of task %d", partition)
 	b.recovering()
@@ -227,7 +229,7 @@ func (b *board) seatLost(lost bool) {
 // answer ends a request.
 func (b *board) answer(o *op) {
 	o.end()
-	b.answered.Store(time.Now().UnixNano())
+	b.answered.Store(tick())
 }
 
 // op is one thing at a time that somebody must answer: a broker, a disk, the job's own code. To begin and to end it are
@@ -236,7 +238,7 @@ type op struct {
 	place string
 	what  atomic.Pointer[string]
 	at    atomic.Int64 // offset, -1 for none
-	since atomic.Int64 // ns since 1970; 0 while there is nothing to answer
+	since atomic.Int64 // as of tick(); 0 while there is nothing to answer
 }
 
 // The things that are asked for.
@@ -256,7 +258,7 @@ var (
 func (o *op) begin(what *string, at int64) {
 	o.what.Store(what)
 	o.at.Store(at)
-	o.since.Store(time.Now().UnixNano())
+	o.since.Store(tick())
 }
 
 func (o *op) end() { o.since.Store(0) }
@@ -268,7 +270,7 @@ func (o *op) sign(limit time.Duration) (s status.Sign, ok bool) {
 	if since == 0 || what == nil {
 		return s, false
 	}
-	s = status.Sign{What: *what + " " + o.place, Since: time.Unix(0, since), Limit: limit}
+	s = status.Sign{What: *what + " " + o.place, Since: moment(since), Limit: limit}
 	if at := o.at.Load(); at >= 0 {
 		s.What += fmt.Sprintf(" from offset %d", at)
 	}

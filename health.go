@@ -59,6 +59,7 @@ func (b *board) task(now time.Time) status.Task {
 	t.EstimatedRecovery, t.EstimateMeasured = b.app.rates.estimate(b)
 	account := status.Account{State: a.state, Since: a.since, Error: a.why, Waits: b.waits(a)}
 	account.Signs = b.signs(a, &t, len(account.Waits) > 0)
+	account.Refused, account.DeadLetters = b.refusals.Load().share(slotNow()), b.app.options.DeadLetter
 	t.Judge(account, now)
 	return t
 }
@@ -255,8 +256,8 @@ func (b *board) signs(a *account, t *status.Task, waiting bool) (signs []status.
 
 // lastAnswer is when a broker last answered something for the task, or t if that is later.
 func (b *board) lastAnswer(t time.Time) time.Time {
-	if at := time.Unix(0, b.answered.Load()); at.After(t) {
-		return at
+	if at := b.answered.Load(); at != 0 && moment(at).After(t) {
+		return moment(at)
 	}
 	return t
 }

@@ -19,7 +19,7 @@ const surrender = 3 * watchdog
 // still is what a task was stuck in at the last looks. Looks are counted instead of time, which also passes while the
 // process is suspended.
 type still struct {
-	since int64 // ns since 1970, when it began
+	since int64 // when it began, as of tick(), or a recovery's step by its own time
 	looks int
 }
 

@@ -306,6 +306,17 @@ var processStart = time.Now()
 // now is the monotonic clock.
 func now() time.Duration { return time.Since(processStart) }
 
+// tick is now as a number that is never 0, and moment the time that a tick was. It has a monotonic part, so that what is
+// measured from it does not change when somebody sets the clock of the machine (W20).
+func tick() int64 {
+	if t := int64(now()); t != 0 {
+		return t
+	}
+	return 1
+}
+
+func moment(tick int64) time.Time { return time.Now().Add(time.Duration(tick) - now()) }
+
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 // reportFirst tells of the first commit after a recovery: the end of the time from crash to work.

@@ -2,12 +2,15 @@ package tidemark
 
 import (
 	"fmt"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tidemark-streams/tidemark/aggregate"
 	"github.com/tidemark-streams/tidemark/internal/job"
 	"github.com/tidemark-streams/tidemark/internal/kafka"
+	"github.com/tidemark-streams/tidemark/internal/status"
 	"github.com/tidemark-streams/tidemark/reading"
 	"github.com/tidemark-streams/tidemark/window"
 )
@@ -82,6 +85,39 @@ func TestW03IdlePartitionsHoldNobodyBack(t *testing.T) {
 	if n := len(w.cluster.Committed("out", 2)); n != 1 {
 		t.Errorf("%d results, want 1", n)
 	}
+}
+
+// W03: who looks is told that such partitions are idle, not that they lag or wait, and what the others wait for (W05).
+func TestW03StatusShowsIdlePartitions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 4)
+		d := w.daemonize(func(o *Options) { windowed(o); o.Topics.Partitions = 4 })
+		w.reading(2, 100)
+		w.reading(2, 1100)
+		s := d.after(time.Hour)
+		if s.Health != status.Green || s.Lag == nil || *s.Lag != 0 {
+			t.Fatalf("health %s, lag %v: %+v", s.Health, s.Lag, s.Reasons)
+		}
+		for i := range s.Tasks {
+			lag, open, streamTime := s.Tasks[i].Lag, s.Tasks[i].OpenWindows, s.Tasks[i].StreamTime
+			if lag == nil || *lag != 0 || (open == 1) != (i == 2) || (streamTime != nil) != (i == 2) {
+				t.Errorf("partition %d: lag %v, %d open windows, stream time %v", i, lag, open, streamTime)
+			}
+		}
+		var table strings.Builder
+		if err := s.WriteTable(&table); err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(table.String(), "running, idle"); n != 4 {
+			t.Errorf("%d partitions are idle, want 4:\n%s", n, table.String())
+		}
+		if want := "partition 2, second: the next window closes when event time reaches 2024-01-01T00:00:02.000Z"; strings.Count(table.String(), "the next window") != 1 || !strings.Contains(table.String(), want) {
+			t.Errorf("want %q:\n%s", want, table.String())
+		}
+		if err := d.end(); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // What has come breaks the silence, even in the moment in which it has lasted; and who does not measure it waits for none.

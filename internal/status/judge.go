@@ -38,7 +38,22 @@ type Account struct {
 	Signs []Sign
 	Waits []Wait // the most telling one first
 	Error string // why it is stopped
+
+	Refused     Share  // of the last minute
+	DeadLetters string // topic where they are
 }
+
+// Share is how many of a number of readings were refused.
+type Share struct {
+	In, Refused int64
+	Since       time.Time // since when the share is too large
+}
+
+// enough is how many readings make a share.
+const enough = 100
+
+// TooLarge tells whether most were refused: a producer has changed, or the configuration does not fit it (C13, C20, D27).
+func (s Share) TooLarge() bool { return s.In >= enough && s.Refused > s.In/2 }
 
 // Judge fills in state, health and reasons of a task: moving, waiting for a named thing, or stopped with an error, and
 // where it is none of these, stuck (I12).
@@ -72,6 +87,10 @@ func (t *Task) Judge(a Account, now time.Time) {
 		t.add(Reason{Code: t.Waiting.For, What: "waiting for " + t.Waiting.What, Since: t.Waiting.Since, Health: health, Live: true})
 	case Recovering:
 		t.add(Reason{Code: "recovering", What: t.Recovery.String(), Since: a.Since, Health: Amber, Live: true})
+	}
+	if s := a.Refused; s.TooLarge() {
+		t.add(Reason{Code: "refused", Since: s.Since, Health: Amber, Live: true,
+			What: fmt.Sprintf("%d of the last %d readings were refused: topic %s holds them, each with the reason", s.Refused, s.In, a.DeadLetters)})
 	}
 	if f := t.SaveFailed; f != nil {
 		t.add(Reason{Code: "checkpoint", What: "the last checkpoint was not written: " + f.What, Since: f.At, Health: Red, Live: true})

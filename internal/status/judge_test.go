@@ -38,6 +38,9 @@ func TestJudgeTask(t *testing.T) {
 		"recovering without progress": {Account{State: Recovering, Signs: []Sign{sign(30*s+1, Restore)}}, false, Stuck, Red, false, 30, "stuck"},
 		"recovering, held up":         {Account{State: Recovering, Waits: []Wait{wait(10 * s)}}, false, Waiting, Amber, true, 10, "broker"},
 		"stopped":                     {Account{State: Stopped, Since: before(90 * s), Error: "refused", Waits: []Wait{wait(s)}}, false, Stopped, Red, false, 90, "stopped"},
+		"half was refused":            {Account{State: Running, Refused: Share{In: 200, Refused: 100}}, false, Running, Green, true, 0, ""},
+		"most was refused":            {Account{State: Running, Refused: Share{In: 100, Refused: 51}}, false, Running, Amber, true, 0, "refused"},
+		"all of a few was refused":    {Account{State: Running, Refused: Share{In: 99, Refused: 99}}, false, Running, Green, true, 0, ""},
 		"checkpoint not written":      {Account{State: Running}, true, Running, Red, true, 0, "checkpoint"},
 	} {
 		t.Run(name, func(t *testing.T) {
