@@ -19,6 +19,8 @@
 #   kills     tidemark verify with N=10000 kills on the embedded broker; the report goes to docs/reports. [SEED=..]
 #   kills-kafka  the same with N=1000 kills on Apache Kafka, which it starts
 #   due       2 million windows of one task close at once on Apache Kafka, with a SIGKILL in the middle
+#   oneshot   a million devices that send one reading each, in ten rounds, with all local state lost while they are open:
+#             nothing of them is left (W28). [DEVICES=1000000]
 #   soak      three instances on Apache Kafka, hurt at random for MINUTES=120: memory, files and goroutines stay flat,
 #             everything equals the oracle; the report goes to docs/reports. [SEED=..] [RATE=1000, readings/s]
 
@@ -34,7 +36,7 @@ BROWSER ?= chromium
 # of kills and zombies.
 KAFKA_QUICK := ^(TestConformance|TestRestartDoesNotWaitForTheSession|TestTwoInstancesKilledAndPaused)$$
 
-.PHONY: agree build bench bench-kafka check clean due faulty faulty-test kafka kafka-down kafka-up kills kills-kafka page realdata sim soak sweep test
+.PHONY: agree build bench bench-kafka check clean due faulty faulty-test kafka kafka-down kafka-up kills kills-kafka oneshot page realdata sim soak sweep test
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/tidemark ./cmd/tidemark
@@ -109,6 +111,10 @@ kills-kafka: build
 
 due: build
 	TIDEMARK_BIN=$(CURDIR)/bin/tidemark TIDEMARK_TEST_DUE=2000000 $(GO) test -v -count 1 -timeout 30m -run ManyWindowsClose ./integration/kafka
+
+DEVICES ?= 1000000
+oneshot:
+	TIDEMARK_TEST_DEVICES=$(DEVICES) $(GO) test -v -count 1 -timeout 2h -run OneShotDevices .
 
 MINUTES ?= 120
 soak: build
