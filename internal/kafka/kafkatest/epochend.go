@@ -1,6 +1,11 @@
 package kafkatest
 
-import "context"
+import (
+	"context"
+	"fmt"
+
+	"github.com/tidemark-streams/tidemark/internal/kafka"
+)
 
 // EpochEnd implements kafka.Log.
 func (r *reader) EpochEnd(ctx context.Context, epoch int32) (end int64, known bool, err error) {
@@ -13,14 +18,32 @@ func (r *reader) EpochEnd(ctx context.Context, epoch int32) (end int64, known bo
 		if err != nil {
 			return err
 		}
-		end, known = p.end, true
-		for i := range p.entries {
-			if e := &p.entries[i]; e.Epoch > epoch {
-				end, known = e.Offset, i > 0 // before the first one nothing is known any more
-				break
-			}
-		}
+		end, known = p.epochEnd(epoch)
 		return nil
 	})
 	return end, known, err
+}
+
+// epochEnd is where the records of an epoch, and of those before it, end.
+func (p *partition) epochEnd(epoch int32) (end int64, known bool) {
+	for i := range p.entries {
+		if e := &p.entries[i]; e.Epoch > epoch {
+			return e.Offset, i > 0 // before the first one nothing is known any more
+		}
+	}
+	return p.end, true
+}
+
+// cut is the error of a log that has lost what was read of it before its epoch changed (R16, S28).
+func (r *reader) cut(p *partition) error {
+	if p.epoch == r.epoch || r.seen < p.start {
+		r.epoch = p.epoch
+		return nil
+	}
+	if end, known := p.epochEnd(r.epoch); known && end <= r.seen {
+		return fail(kafka.ClassLost, "fetch", r.topic, r.partition, end, fmt.Errorf(
+			"offset %d of leader epoch %d was read, and that epoch ends at offset %d", r.seen, r.epoch, end))
+	}
+	r.epoch = p.epoch
+	return nil
 }

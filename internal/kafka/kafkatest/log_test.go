@@ -2,6 +2,7 @@ package kafkatest
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -128,6 +129,39 @@ func TestTruncateReopensWhatLostItsMarker(t *testing.T) {
 	r.Append("t", 0, kafka.Record{Key: []byte("y")})
 	if got := r.Committed("t", 0)[1].Epoch; got != 2 {
 		t.Fatalf("leader epoch %d after two truncations, want 2", got)
+	}
+}
+
+// S28: a reader notices that what it has read was cut off, however far the log was filled again; one that has read less reads on.
+func TestCutLogIsLost(t *testing.T) {
+	r := newRig(t)
+	for range 10 {
+		r.Append("t", 0, kafka.Record{Key: []byte("k")})
+	}
+	far, _ := r.Log("t", 0)
+	near, _ := r.Log("t", 0)
+	read := func(l kafka.Log, from int64) error {
+		_, err := l.Fetch(context.Background(), from, 1, 0)
+		return err
+	}
+	if err := errors.Join(read(far, 8), read(near, 3)); err != nil {
+		t.Fatal(err)
+	}
+	r.Truncate("t", 0, 5)
+	for range 10 {
+		r.Append("t", 0, kafka.Record{Key: []byte("k")})
+	}
+	wantClass(t, read(far, 9), kafka.ClassLost)
+	if err := read(near, 4); err != nil {
+		t.Fatal(err)
+	}
+	if err := read(near, 12); err != nil {
+		t.Fatal(err)
+	}
+	r.DeleteRecords("t", 0, 13)
+	r.Truncate("t", 0, 14) // what was read is deleted: nothing of it can be missed
+	if err := read(near, 14); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -15,6 +15,8 @@ type reader struct {
 	topic     string
 	partition int32
 	id        record.TopicID // of the topic at the first request
+	epoch     int32          // of the leader at the last request
+	seen      int64          // the furthest record that was handed out, -1 for none
 }
 
 // locate returns the partition, which must be of the topic that was met first.
@@ -58,7 +60,13 @@ func (r *reader) Fetch(ctx context.Context, position int64, maxBytes int, wait t
 		if o := p.offsets(); position < o.Start || position > o.HighWatermark {
 			return outOfRange("fetch", r.topic, r.partition, position, o)
 		}
+		if err := r.cut(p); err != nil {
+			return err
+		}
 		f, changed = p.fetch(position, maxBytes), r.cluster.changed
+		if n := len(f.Records); n > 0 {
+			r.seen = max(r.seen, f.Records[n-1].Offset)
+		}
 		return nil
 	}
 	if err := r.cluster.pass(ctx, call, look); err != nil || f.Next > position || wait <= 0 {
