@@ -143,17 +143,23 @@ var refused = map[string]string{
 
 func TestDecodeRefuses(t *testing.T) {
 	for name, hexed := range refused {
-		b, err := hex.DecodeString(hexed)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var a Accumulator
-		if rest, err := a.DecodeBinary(b, Plain); err == nil {
-			t.Errorf("%s: %x was accepted, rest %x", name, b, rest)
-		}
-		if a.Count() != 0 {
-			t.Errorf("%s: count %d after an error", name, a.Count())
-		}
+		checkRefused(t, name, Plain, hexed)
+	}
+}
+
+// checkRefused decodes what nothing encodes to; nothing of it stays.
+func checkRefused(t *testing.T, name string, f Functions, hexed string) {
+	t.Helper()
+	b, err := hex.DecodeString(hexed)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	var a Accumulator
+	if rest, err := a.DecodeBinary(b, f); err == nil {
+		t.Errorf("%s: %x was accepted, rest %x", name, b, rest)
+	}
+	if a.Count() != 0 {
+		t.Errorf("%s: count %d after an error", name, a.Count())
 	}
 }
 
@@ -245,6 +251,16 @@ func TestGoldenBytes(t *testing.T) {
 		}
 		checkGolden(t, filepath.Join("testdata", name+".v1.golden"), &b)
 	}
+}
+
+// checkGoldenValues is checkGolden for functions of which all are golden that come of some numbers.
+func checkGoldenValues(t *testing.T, name string, f Functions, lists ...[]float64) {
+	t.Helper()
+	var b strings.Builder
+	for _, values := range lists {
+		fmt.Fprintf(&b, "%d\t%x\n", len(values), foldValues(f, values...).AppendBinary(nil, f))
+	}
+	checkGolden(t, filepath.Join("testdata", name+".v1.golden"), &b)
 }
 
 func checkGolden(t *testing.T, path string, b *strings.Builder) {

@@ -2,6 +2,8 @@ package aggregate
 
 import (
 	"bytes"
+	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -35,6 +37,16 @@ func foldAll(list []arrival, f Functions) *Accumulator {
 	a.Reset(f)
 	for i := range list {
 		a.Add(list[i].v, &list[i].at)
+	}
+	return a
+}
+
+// foldValues folds numbers of which it does not matter where they stand.
+func foldValues(f Functions, values ...float64) *Accumulator {
+	a := new(Accumulator)
+	a.Reset(f)
+	for _, v := range values {
+		a.Add(v, nil)
 	}
 	return a
 }
@@ -74,6 +86,41 @@ func TestAccumulatorCanonical(t *testing.T) {
 			t.Fatalf("%s of %v\nin one go %x\nin parts  %x", f, list, want, got)
 		}
 	})
+}
+
+// Beyond what is kept exactly, sketches have equal bytes too for equal numbers, in any order, tree of merges and number of
+// crashes (I11). Their numbers are as many as it takes, and spread or repeated as it takes.
+func TestSketchesCanonical(t *testing.T) {
+	for f, c := range map[Functions]struct {
+		most   int
+		number func(r *rand.Rand, n, octaves int) float64
+	}{
+		Distinct:  {600, func(r *rand.Rand, n, _ int) float64 { return float64(r.IntN(n)) / 4 }},
+		Quantiles: {1500, func(r *rand.Rand, _, octaves int) float64 { return math.Ldexp(r.Float64()-0.5, r.IntN(octaves)) }},
+	} {
+		t.Run(f.String(), func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				n, octaves := rapid.IntRange(1, c.most).Draw(t, "numbers"), rapid.IntRange(1, 600).Draw(t, "octaves")
+				r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
+				parts := []*Accumulator{foldValues(f), foldValues(f), foldValues(f)}
+				values := make([]float64, n)
+				for i := range values {
+					values[i] = c.number(r, n, octaves)
+					parts[r.IntN(3)].Add(values[i], nil)
+				}
+				want := foldValues(f, values...).AppendBinary(nil, f)
+				for _, a := range parts {
+					throughBytes(t, a, f)
+				}
+				parts[2].Merge(parts[1])
+				throughBytes(t, parts[2], f)
+				parts[0].Merge(parts[2])
+				if got := parts[0].AppendBinary(nil, f); !bytes.Equal(got, want) {
+					t.Fatalf("in one go %x\nin parts  %x", want, got)
+				}
+			})
+		})
+	}
 }
 
 // throughBytes is a crash, now and then: what goes on is what was encoded.

@@ -1,26 +1,12 @@
 package aggregate
 
 import (
-	"bytes"
-	"encoding/hex"
-	"fmt"
 	"math"
-	"math/rand/v2"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 )
-
-func distinctOf(values []float64) *Accumulator {
-	a := new(Accumulator)
-	a.Reset(Distinct)
-	for _, v := range values {
-		a.Add(v, nil)
-	}
-	return a
-}
 
 // Up to fewDistinct different numbers the count is exact.
 func TestDistinctIsExactWhileFew(t *testing.T) {
@@ -33,7 +19,7 @@ func TestDistinctIsExactWhileFew(t *testing.T) {
 		for _, v := range values {
 			seen[v] = true
 		}
-		if got := distinctOf(values).Distinct(); got != int64(len(seen)) {
+		if got := foldValues(Distinct, values...).Distinct(); got != int64(len(seen)) {
 			t.Fatalf("%v has %d different numbers, not %d", values, len(seen), got)
 		}
 	})
@@ -41,7 +27,7 @@ func TestDistinctIsExactWhileFew(t *testing.T) {
 	for i := range 3 * fewDistinct {
 		values = append(values, float64(i%fewDistinct)/10)
 	}
-	if got := distinctOf(values).Distinct(); got != fewDistinct {
+	if got := foldValues(Distinct, values...).Distinct(); got != fewDistinct {
 		t.Errorf("%d of %d", got, fewDistinct)
 	}
 }
@@ -59,7 +45,7 @@ func TestDistinctEstimates(t *testing.T) {
 	squares, sets := 0.0, 0
 	for name, number := range kinds {
 		for part := range 8 {
-			a := distinctOf(nil)
+			a := foldValues(Distinct)
 			for i := range 50_000 {
 				a.Add(number(part*50_000+i), nil)
 				if n := i + 1; n > fewDistinct && n&(n-1) == 0 || n == 50_000 {
@@ -75,31 +61,6 @@ func TestDistinctEstimates(t *testing.T) {
 	if deviation := math.Sqrt(squares / float64(sets)); deviation < 0.012 || deviation > 0.02 {
 		t.Errorf("standard error %.4f over %d sets, want about 0.016", deviation, sets)
 	}
-}
-
-// Beyond fewDistinct too, equal sets of numbers have equal bytes in any order, tree of merges and number of crashes.
-func TestDistinctCanonical(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		n := rapid.IntRange(1, 600).Draw(t, "numbers")
-		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
-		parts := []*Accumulator{distinctOf(nil), distinctOf(nil), distinctOf(nil)}
-		var values []float64
-		for range n {
-			v := float64(r.IntN(n)) / 4
-			values = append(values, v)
-			parts[r.IntN(3)].Add(v, nil)
-		}
-		want := distinctOf(values).AppendBinary(nil, Distinct)
-		for _, a := range parts {
-			throughBytes(t, a, Distinct)
-		}
-		parts[2].Merge(parts[1])
-		throughBytes(t, parts[2], Distinct)
-		parts[0].Merge(parts[2])
-		if got := parts[0].AppendBinary(nil, Distinct); !bytes.Equal(got, want) {
-			t.Fatalf("in one go %x\nin parts  %x", want, got)
-		}
-	})
 }
 
 // A count is never more than there are readings, and what is known to be more than fewDistinct says so.
@@ -119,11 +80,8 @@ func TestDistinctStaysWithinWhatIsKnown(t *testing.T) {
 }
 
 func TestDistinctGoldenBytes(t *testing.T) {
-	var b strings.Builder
-	for _, values := range [][]float64{nil, {0}, {math.Copysign(0, -1)}, {1, 2, 1}, {20.5, -20.5, 5e-324}, tenths(300)} {
-		fmt.Fprintf(&b, "%d\t%x\n", len(values), distinctOf(values).AppendBinary(nil, Distinct))
-	}
-	checkGolden(t, filepath.Join("testdata", "distinct.v1.golden"), &b)
+	checkGoldenValues(t, "distinct", Distinct, nil, []float64{0}, []float64{math.Copysign(0, -1)}, []float64{1, 2, 1},
+		[]float64{20.5, -20.5, 5e-324}, tenths(300))
 }
 
 func tenths(n int) []float64 {
@@ -149,13 +107,6 @@ func TestDecodeDistinctRefuses(t *testing.T) {
 		"registers of too few":  "8001" + "8102" + strings.Repeat("01", packedBytes),
 		"a register beyond all": "8008" + "8102" + "3f" + strings.Repeat("00", packedBytes-1),
 	} {
-		b, err := hex.DecodeString(hexed)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var a Accumulator
-		if rest, err := a.DecodeBinary(b, Distinct); err == nil {
-			t.Errorf("%s: accepted, rest %x", name, rest)
-		}
+		checkRefused(t, name, Distinct, hexed)
 	}
 }

@@ -1,28 +1,14 @@
 package aggregate
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/hex"
-	"fmt"
 	"math"
 	"math/rand/v2"
-	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 )
-
-func quantilesOf(values []float64) *Accumulator {
-	a := new(Accumulator)
-	a.Reset(Quantiles)
-	for _, v := range values {
-		a.Add(v, nil)
-	}
-	return a
-}
 
 // percentile is the oracle: the number itself, by the definition.
 func percentile(values []float64, p int) float64 {
@@ -42,7 +28,7 @@ func percentile(values []float64, p int) float64 {
 func TestQuantileEqualsOracle(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		values := rapid.SliceOfN(doubles(), 1, 60).Draw(t, "values")
-		a := quantilesOf(values)
+		a := foldValues(Quantiles, values...)
 		for _, p := range []int{1, 50, 75, 90, 95, 99, 100} {
 			want, got := percentile(values, p), a.Quantile(p)
 			least := math.Abs(want) - math.Max(math.Abs(want)/256, 0x1p-1030)
@@ -73,7 +59,7 @@ func TestQuantileNamedCases(t *testing.T) {
 		{[]float64{math.MaxFloat64, -math.MaxFloat64, 5e-324}, 50, 0},
 		{tenths(500), 99, 49.375}, // of 49.4
 	} {
-		if got := quantilesOf(c.values).Quantile(c.p); got != c.want {
+		if got := foldValues(Quantiles, c.values...).Quantile(c.p); got != c.want {
 			t.Errorf("p%d of %v is %v, want %v", c.p, c.values, got, c.want)
 		}
 	}
@@ -81,7 +67,7 @@ func TestQuantileNamedCases(t *testing.T) {
 
 // With more different numbers than there are buckets a digit goes, for all alike: 4 octaves of 256 have one less.
 func TestQuantileCoarsens(t *testing.T) {
-	a := quantilesOf(nil)
+	a := foldValues(Quantiles)
 	r := rand.New(rand.NewPCG(3, 4))
 	var values []float64
 	for range 20_000 {
@@ -109,38 +95,9 @@ func TestQuantileCoarsens(t *testing.T) {
 	}
 }
 
-// Coarse or not, equal numbers have equal bytes in any order, tree of merges and number of crashes.
-func TestQuantilesCanonical(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		n := rapid.IntRange(1, 1500).Draw(t, "numbers")
-		octaves := rapid.IntRange(1, 600).Draw(t, "octaves")
-		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
-		parts := []*Accumulator{quantilesOf(nil), quantilesOf(nil), quantilesOf(nil)}
-		var values []float64
-		for range n {
-			v := math.Ldexp(r.Float64()-0.5, r.IntN(octaves))
-			values = append(values, v)
-			parts[r.IntN(3)].Add(v, nil)
-		}
-		want := quantilesOf(values).AppendBinary(nil, Quantiles)
-		for _, a := range parts {
-			throughBytes(t, a, Quantiles)
-		}
-		parts[2].Merge(parts[1])
-		throughBytes(t, parts[2], Quantiles)
-		parts[0].Merge(parts[2])
-		if got := parts[0].AppendBinary(nil, Quantiles); !bytes.Equal(got, want) {
-			t.Fatalf("in one go %x\nin parts  %x", want, got)
-		}
-	})
-}
-
 func TestQuantileGoldenBytes(t *testing.T) {
-	var b strings.Builder
-	for _, values := range [][]float64{nil, {0}, {math.Copysign(0, -1)}, {20.5, 20.5, -20.25}, {5e-324, math.MaxFloat64}, tenths(300)} {
-		fmt.Fprintf(&b, "%d\t%x\n", len(values), quantilesOf(values).AppendBinary(nil, Quantiles))
-	}
-	checkGolden(t, filepath.Join("testdata", "quantile.v1.golden"), &b)
+	checkGoldenValues(t, "quantile", Quantiles, nil, []float64{0}, []float64{math.Copysign(0, -1)}, []float64{20.5, 20.5, -20.25},
+		[]float64{5e-324, math.MaxFloat64}, tenths(300))
 }
 
 func TestDecodeQuantilesRefuses(t *testing.T) {
@@ -159,13 +116,6 @@ func TestDecodeQuantilesRefuses(t *testing.T) {
 		"below the doubles":  "01" + ends + "0100" + "81fc3f" + "00",
 		"a step far beyond":  "02" + ends + "0200" + "0000" + "ffffffffffffffffff01" + "00",
 	} {
-		b, err := hex.DecodeString(hexed)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var a Accumulator
-		if rest, err := a.DecodeBinary(b, Quantiles); err == nil {
-			t.Errorf("%s: accepted, rest %x", name, rest)
-		}
+		checkRefused(t, name, Quantiles, hexed)
 	}
 }

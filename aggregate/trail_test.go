@@ -348,14 +348,7 @@ func TestDecodeTrailRefuses(t *testing.T) {
 		"a span of 147 years":  "0202" + "00000000" + number + "80a0b6e8ef8a01" + "00" + "00" + "00" + number,
 		"settled are the same": strings.Replace(good, "21", "22", 1), // a count of two settled, but one is there
 	} {
-		b, err := hex.DecodeString(hexed)
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		var a Accumulator
-		if rest, err := a.DecodeBinary(b, Delta); err == nil {
-			t.Errorf("%s: accepted, rest %x", name, rest)
-		}
+		checkRefused(t, name, Delta, hexed)
 	}
 }
 

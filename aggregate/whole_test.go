@@ -248,14 +248,7 @@ func TestDecodeWholeRefuses(t *testing.T) {
 		"min cut":             {Min, "01" + "02000000000000"},
 		"halves of a settled": {Delta, hex.EncodeToString(foldAll(halves(), Delta).AppendBinary(nil, Delta))},
 	} {
-		b, err := hex.DecodeString(c.hexed)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var a Accumulator
-		if rest, err := a.DecodeBinary(b, c.f|Whole); err == nil {
-			t.Errorf("%s: accepted, rest %x", name, rest)
-		}
+		checkRefused(t, name, c.f|Whole, c.hexed)
 	}
 }
 

@@ -1,30 +1,16 @@
 package window
 
 import (
-	"archive/zip"
-	"bytes"
-	"compress/flate"
 	"flag"
 	"fmt"
-	"io"
-	"maps"
 	"math"
 	"math/rand/v2"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"regexp"
-	"runtime"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 )
 
-var (
-	update = flag.Bool("update", false, "take the time zone data of this Go installation")
-	seed   = flag.Uint64("seed", 0, "seed of the random tests; 0 draws one")
-)
+var seed = flag.Uint64("seed", 0, "seed of the random tests; 0 draws one")
 
 func calendar(t testing.TB, unit Unit, zone string) Calendar {
 	t.Helper()
@@ -201,141 +187,5 @@ func TestCalendarZones(t *testing.T) {
 	}
 	if len(Zones()) < 500 {
 		t.Errorf("%d zones", len(Zones()))
-	}
-}
-
-// The definition of an aggregation says the windows, and never changes.
-func TestKindsByText(t *testing.T) {
-	for want, kind := range map[string]Kind{
-		"calendar:day@Europe/Brussels": calendar(t, CalendarDay, "Europe/Brussels"),
-		"calendar:month@UTC":           calendar(t, CalendarMonth, "UTC"),
-		"session:30000":                Session{Gap: 30 * Second},
-	} {
-		if got := kind.String(); got != want {
-			t.Errorf("%s, want %s", got, want)
-		}
-	}
-}
-
-func TestSession(t *testing.T) {
-	w := Session{Gap: 30 * Second}
-	if got := w.Assign(nil, T0); len(got) != 1 || got[0] != (Span{T0, T0}) {
-		t.Errorf("%v", got)
-	}
-	if !w.Touches(30*Second-1) || w.Touches(30*Second) {
-		t.Error("readings a gap apart are of two sessions, closer ones of one")
-	}
-	for _, moment := range []int64{math.MaxInt64, math.MinInt64, math.MaxInt64 - w.Gap + 1} {
-		if got := w.Assign(nil, moment); len(got) != 0 {
-			t.Errorf("%d: %v", moment, got)
-		}
-	}
-	if _, ok := w.At(T0); ok {
-		t.Error("a start tells where a session ends")
-	}
-	// W18
-	for _, gap := range []int64{0, -1, Longest + 1} {
-		if (Session{Gap: gap}).Check() == nil {
-			t.Errorf("gap %d passes", gap)
-		}
-	}
-}
-
-// TestZoneData compares what is carried with this Go installation's, when that is of the same version; with -update it
-// takes it.
-func TestZoneData(t *testing.T) {
-	root := goRoot(t)
-	script, err := os.ReadFile(filepath.Join(root, "lib", "time", "update.bash"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	found := regexp.MustCompile(`(?m)^DATA=(\w+)$`).FindSubmatch(script)
-	if found == nil {
-		t.Fatal("no version in update.bash")
-	}
-	version := string(found[1])
-	theirs := readZip(t, filepath.Join(root, "lib", "time", "zoneinfo.zip"))
-	if *update {
-		writeZoneData(t, theirs, version)
-		return
-	}
-	if version != TZData() {
-		t.Logf("we carry %s, this Go has %s: not compared", TZData(), version)
-		return
-	}
-	ours := readZip(t, "zoneinfo.zip")
-	if len(ours) != len(theirs) {
-		t.Errorf("%d files, Go has %d", len(ours), len(theirs))
-	}
-	for name, data := range theirs {
-		if !bytes.Equal(ours[name], data) {
-			t.Errorf("%s differs", name)
-		}
-	}
-}
-
-func goRoot(t *testing.T) string {
-	out, err := exec.Command("go", "env", "GOROOT").Output()
-	if err != nil {
-		t.Fatalf("go env GOROOT of %s: %v", runtime.Version(), err)
-	}
-	return strings.TrimSpace(string(out))
-}
-
-func readZip(t *testing.T, path string) map[string][]byte {
-	archive, err := zip.OpenReader(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer archive.Close()
-	files := map[string][]byte{}
-	for _, f := range archive.File {
-		if strings.HasSuffix(f.Name, "/") {
-			continue
-		}
-		r, err := f.Open()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if files[f.Name], err = io.ReadAll(r); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return files
-}
-
-// writeZoneData packs the files anew, compressed.
-func writeZoneData(t *testing.T, files map[string][]byte, version string) {
-	var b bytes.Buffer
-	w := zip.NewWriter(&b)
-	w.RegisterCompressor(zip.Deflate, func(out io.Writer) (io.WriteCloser, error) { return flate.NewWriter(out, flate.BestCompression) })
-	for _, name := range slices.Sorted(maps.Keys(files)) {
-		f, err := w.Create(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := f.Write(files[name]); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	for name, data := range map[string][]byte{"zoneinfo.zip": b.Bytes(), "zoneinfo.version": []byte(version + "\n")} {
-		if err := os.WriteFile(name, data, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-func BenchmarkCalendarAssign(b *testing.B) {
-	w := calendar(b, CalendarDay, "Europe/Brussels")
-	spans := make([]Span, 0, 1)
-	b.ReportAllocs()
-	for i := range b.N {
-		spans = w.Assign(spans[:0], T0+int64(i)*1000)
-	}
-	if spans[0].End == 0 {
-		b.Fatal("no window")
 	}
 }

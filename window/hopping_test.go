@@ -106,28 +106,3 @@ func TestHoppingCheck(t *testing.T) {
 		}
 	}
 }
-
-// The texts are part of fingerprints: they never change.
-func TestKindTexts(t *testing.T) {
-	for want, kind := range map[string]Kind{
-		"tumbling:3600000+300000":  Tumbling{Size: Hour, Offset: 5 * Minute},
-		"tumbling:60000+1":         Hopping{Size: Minute, Step: Minute, Offset: 1},
-		"hopping:60000/20000+7000": Hopping{Size: Minute, Step: 20 * Second, Offset: 7 * Second},
-	} {
-		if got := kind.String(); got != want {
-			t.Errorf("%s, want %s", got, want)
-		}
-	}
-}
-
-func BenchmarkAssignHopping(b *testing.B) {
-	w := Hopping{Size: Hour, Step: 6 * Minute}
-	spans := make([]Span, 0, 10)
-	b.ReportAllocs()
-	for i := range b.N {
-		spans = w.Assign(spans[:0], T0+int64(i)*1000)
-	}
-	if len(spans) != 10 {
-		b.Fatalf("%d windows", len(spans))
-	}
-}

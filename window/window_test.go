@@ -90,14 +90,40 @@ func TestTumblingCheck(t *testing.T) {
 	}
 }
 
-func BenchmarkAssign(b *testing.B) {
-	w := Tumbling{Size: Hour}
-	spans := make([]Span, 0, 1)
-	b.ReportAllocs()
-	for i := range b.N {
-		spans = w.Assign(spans[:0], T0+int64(i)*1000)
+// The texts are part of fingerprints: they never change.
+func TestKindTexts(t *testing.T) {
+	for want, kind := range map[string]Kind{
+		"tumbling:3600000+300000":      Tumbling{Size: Hour, Offset: 5 * Minute},
+		"tumbling:60000+1":             Hopping{Size: Minute, Step: Minute, Offset: 1},
+		"hopping:60000/20000+7000":     Hopping{Size: Minute, Step: 20 * Second, Offset: 7 * Second},
+		"calendar:day@Europe/Brussels": calendar(t, CalendarDay, "Europe/Brussels"),
+		"calendar:month@UTC":           calendar(t, CalendarMonth, "UTC"),
+		"session:30000":                Session{Gap: 30 * Second},
+	} {
+		if got := kind.String(); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
 	}
-	if spans[0].End == 0 {
-		b.Fatal("no window")
+}
+
+func BenchmarkAssign(b *testing.B) {
+	for _, c := range []struct {
+		kind  Kind
+		spans int
+	}{
+		{Tumbling{Size: Hour}, 1},
+		{Hopping{Size: Hour, Step: 6 * Minute}, 10},
+		{calendar(b, CalendarDay, "Europe/Brussels"), 1},
+	} {
+		b.Run(c.kind.String(), func(b *testing.B) {
+			spans := make([]Span, 0, c.spans)
+			b.ReportAllocs()
+			for i := range b.N {
+				spans = c.kind.Assign(spans[:0], T0+int64(i)*1000)
+			}
+			if len(spans) != c.spans {
+				b.Fatalf("%d windows, want %d", len(spans), c.spans)
+			}
+		})
 	}
 }
