@@ -193,7 +193,7 @@ func (s *shaped) document() []byte {
 	} else {
 		b = []byte(s.around(s.each, s.paths))
 	}
-	if s.random.IntN(10) == 0 {
+	if len(b) > 0 && s.random.IntN(10) == 0 {
 		at := s.random.IntN(len(b))
 		b[at] = byte(s.random.IntN(256))
 	}
