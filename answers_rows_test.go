@@ -56,18 +56,20 @@ func like(row injected, class string, end ending, count int, codes ...*kerr.Erro
 // producing is Produce and, for old brokers, AddPartitionsToTxn.
 func producing() (all []injected) {
 	all = []injected{{key: kmsg.Produce, class: "unknown outcome", cut: true}, {key: kmsg.AddPartitionsToTxn, class: "unknown outcome", cut: true, end: recovers}}
-	for _, topic := range []string{"changelog", "out"} {
-		row := injected{key: kmsg.Produce, topic: topic, says: topic + "/0"}
-		all = slices.Concat(all,
-			like(row, "here", passes, 3, kerr.NotLeaderForPartition, kerr.LeaderNotAvailable, kerr.NotEnoughReplicas, kerr.NotEnoughReplicasAfterAppend,
-				kerr.RequestTimedOut, kerr.KafkaStorageError, kerr.ConcurrentTransactions, kerr.NotCoordinator),
-			like(row, "transient", recovers, 1, kerr.UnknownServerError, kerr.OutOfOrderSequenceNumber, kerr.UnknownProducerID, kerr.TransactionAbortable),
-			like(row, "fenced", recovers, 1, kerr.ProducerFenced, kerr.InvalidProducerEpoch, kerr.InvalidTxnState, kerr.InvalidProducerIDMapping),
-			like(row, "permanent", stops, 1, kerr.TopicAuthorizationFailed, kerr.TransactionalIDAuthorizationFailed, kerr.UnsupportedForMessageFormat, kerr.PolicyViolation),
-			like(row, "refused record", stops, 1, kerr.MessageTooLarge, kerr.RecordListTooLarge, kerr.InvalidTimestamp, kerr.InvalidRecord),
-		)
-	}
-	row := injected{key: kmsg.AddPartitionsToTxn}
+	row := injected{key: kmsg.Produce, topic: "changelog", says: "changelog/0"}
+	all = slices.Concat(all,
+		like(row, "here", passes, 3, kerr.NotLeaderForPartition, kerr.LeaderNotAvailable, kerr.NotEnoughReplicas, kerr.NotEnoughReplicasAfterAppend,
+			kerr.RequestTimedOut, kerr.KafkaStorageError, kerr.ConcurrentTransactions, kerr.NotCoordinator),
+		like(row, "transient", recovers, 1, kerr.UnknownServerError, kerr.OutOfOrderSequenceNumber, kerr.UnknownProducerID, kerr.TransactionAbortable),
+		like(row, "fenced", recovers, 1, kerr.ProducerFenced, kerr.InvalidProducerEpoch, kerr.InvalidTxnState, kerr.InvalidProducerIDMapping),
+		like(row, "permanent", stops, 1, kerr.TopicAuthorizationFailed, kerr.TransactionalIDAuthorizationFailed, kerr.UnsupportedForMessageFormat, kerr.PolicyViolation),
+		like(row, "refused record", stops, 1, kerr.MessageTooLarge, kerr.RecordListTooLarge, kerr.InvalidTimestamp, kerr.InvalidRecord),
+	)
+	row.topic, row.says = "out", "out/0" // one of each: the code does not know what a topic is for
+	all = slices.Concat(all, like(row, "here", passes, 3, kerr.NotEnoughReplicas), like(row, "transient", recovers, 1, kerr.UnknownServerError),
+		like(row, "fenced", recovers, 1, kerr.InvalidTxnState), like(row, "permanent", stops, 1, kerr.TopicAuthorizationFailed),
+		like(row, "refused record", stops, 1, kerr.MessageTooLarge))
+	row = injected{key: kmsg.AddPartitionsToTxn}
 	return slices.Concat(all,
 		like(row, "here", passes, 3, kerr.ConcurrentTransactions, kerr.NotCoordinator, kerr.CoordinatorLoadInProgress),
 		like(row, "transient", recovers, 1, kerr.UnknownServerError),

@@ -161,7 +161,7 @@ func (a *App) Run(ctx context.Context) (err error) {
 		return err
 	}
 	if a.options.UntilIdle {
-		if a.targets, err = a.highWatermarks(ctx); err != nil {
+		if a.targets, err = a.highWatermarks(ctx); err != nil || ctx.Err() != nil {
 			return err
 		}
 	}
@@ -213,24 +213,6 @@ func (a *App) firstContact(ctx context.Context) error {
 		}
 		pause = min(2*pause, 2*time.Second)
 	}
-}
-
-// highWatermarks takes the end of every input partition, the mark up to which UntilIdle works (I5, V8).
-func (a *App) highWatermarks(ctx context.Context) (map[int32]int64, error) {
-	targets := map[int32]int64{}
-	for p := range a.topics().identity.Input.Partitions {
-		log, err := a.options.Cluster.Log(a.options.Input, p)
-		if err != nil {
-			return nil, err
-		}
-		offsets, err := log.Offsets(ctx)
-		log.Close()
-		if err != nil {
-			return nil, err
-		}
-		targets[p] = offsets.HighWatermark
-	}
-	return targets, nil
 }
 
 // join takes a seat in the group: the old one when the directory has an identity that outlives the process, else a new

@@ -460,6 +460,41 @@ func TestDamagedInputDropsTheBase(t *testing.T) {
 	})
 }
 
+// TestUntilIdleWaitsForTheInputsEnd: a partition without a leader at the start of a run until idle is waited for as brokers
+// are, with its name; after 30 s the run gives up as one that has reached no broker, and not before.
+func TestUntilIdleWaitsForTheInputsEnd(t *testing.T) {
+	for _, away := range []time.Duration{25 * time.Second, time.Hour} {
+		t.Run(away.String(), func(t *testing.T) {
+			watched(t, func(w *world) {
+				w.produce(2_000)
+				begun := time.Now()
+				w.cluster.Inject(func(c kafkatest.Call) kafkatest.Verdict {
+					if c.Op == kafkatest.OpOffsets && c.Topic == "in" && time.Since(begun) < away {
+						return kafkatest.Fail(errAway)
+					}
+					return kafkatest.Verdict{}
+				})
+				d := w.daemonize(func(o *Options) { o.UntilIdle = true })
+				if s := d.after(20 * time.Second); s.Waiting == nil || !strings.Contains(s.Waiting.What, errAway.Error()) {
+					t.Errorf("it waits for %+v", s.Waiting)
+				}
+				<-d.ended
+				if waited := time.Since(begun); away < firstContact {
+					if d.err != nil {
+						t.Errorf("ended with %v", d.err)
+					}
+					w.results()
+				} else if !errors.Is(d.err, ErrUnreachable) || waited < firstContact {
+					t.Errorf("ended after %v with %v", waited, d.err)
+				}
+				if w.cluster.Injected(kafkatest.OpOffsets) == 0 {
+					t.Error("nobody asked")
+				}
+			})
+		})
+	}
+}
+
 // TestGroupThatDoesNotAgree: a rebalance is waited for as long as it takes, with its name.
 func TestGroupThatDoesNotAgree(t *testing.T) {
 	watched(t, func(w *world) {
