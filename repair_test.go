@@ -461,7 +461,7 @@ func TestRepairsPageNamesItsTests(t *testing.T) {
 		t.Fatal(err)
 	}
 	var tests strings.Builder
-	for _, pattern := range []string{"*_test.go", "internal/repair/*_test.go", "integration/kafka/*_test.go"} {
+	for _, pattern := range []string{"*_test.go", "internal/repair/*_test.go", "internal/proof/*_test.go", "integration/kafka/*_test.go"} {
 		names, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)

@@ -29,8 +29,9 @@ func damageStride(t *testing.T) int {
 }
 
 // Every bit of a small checkpoint is flipped, it is cut at every length, and stretches of it are zeros, or those of the older
-// file or of another task's. A recovery notices each, sets the file aside and has the same state from the older one, from the changelog when both are damaged; the next life goes on from there
-// (S31, I6). A file that has become one of a newer format is left where it is.
+// file or of another task's, and so is the whole. A recovery notices each, sets the file aside and has the same state from
+// the older one, from the changelog when both are damaged; the next life goes on from there (S31, I6). A file that has become
+// one of a newer format is left where it is.
 func TestEveryDamageIsSetAside(t *testing.T) {
 	w := newWorld(t)
 	r := w.start()
@@ -42,11 +43,12 @@ func TestEveryDamageIsSetAside(t *testing.T) {
 	w.crash(r)
 	old, good := w.content(older), w.content(newest)
 	other := otherTask(t, len(good))
-	tried, stride := 0, damageStride(t)
+	listed, tried, stride := 0, 0, damageStride(t)
 	try := func(what string, damage []byte, both bool) {
-		if tried++; tried%stride != 0 {
+		if listed++; listed%stride != 0 {
 			return
 		}
+		tried++
 		w.tidy()
 		want := older
 		w.replace(newest, damage)
@@ -83,10 +85,12 @@ func TestEveryDamageIsSetAside(t *testing.T) {
 		}
 	}
 	try("one byte more", append(bytes.Clone(good), 0), false)
-	if tried < 9*len(good) || len(good) < 300 {
-		t.Errorf("%d damages of a file of %d bytes", tried, len(good))
+	stride = 1 // this one in any case
+	try("the whole file is another task's", other, true)
+	if listed < 9*len(good) || len(good) < 300 {
+		t.Errorf("%d damages of a file of %d bytes", listed, len(good))
 	}
-	t.Logf("%d of %d damages of a file of %d bytes, all set aside", tried/stride, tried, len(good))
+	t.Logf("%d of %d damages of a file of %d bytes, all set aside", tried, listed, len(good))
 	w.tidy()
 	r = w.start()
 	w.commit(r, "v=5")

@@ -199,6 +199,19 @@ func TestStrictCrash(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, nil, []string{"", "a=x", "a=x b=x", "b=x"}},
+		"replaced, directory not synced": {func(t *testing.T, s *Strict) {
+			write(t, s, "d/a", "x", true)
+			syncDir(t, s, "d")
+			write(t, s, "d/a", "y", true)
+		}, nil, []string{"", "a=x", "a=y"}},
+		"created and removed, not synced": {func(t *testing.T, s *Strict) {
+			write(t, s, "d/a", "x", true)
+			syncDir(t, s, "d")
+			write(t, s, "d/b", "y", true)
+			if err := s.Remove("d/a"); err != nil {
+				t.Fatal(err)
+			}
+		}, nil, []string{"", "a=x", "a=x b=y", "b=y"}},
 		"removal before a synced rename": {func(t *testing.T, s *Strict) {
 			write(t, s, "d/a", "x", true)
 			syncDir(t, s, "d")
