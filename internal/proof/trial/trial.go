@@ -188,7 +188,9 @@ func (t *Trial) now() Summary {
 // connect makes a client and an admin for one chapter.
 func (t *Trial) connect() (*kgo.Client, *kadm.Client, error) {
 	client, err := kgo.NewClient(append(t.Client[:len(t.Client):len(t.Client)],
-		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.MetadataMinAge(20*time.Millisecond), kgo.ProducerLinger(0))...)
+		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.MetadataMinAge(20*time.Millisecond), kgo.ProducerLinger(0),
+		// A topic that was just made is unknown to a busy broker for a while.
+		kgo.UnknownTopicRetries(int(cleaning/(20*time.Millisecond))))...)
 	if err != nil {
 		return nil, nil, err
 	}
