@@ -488,6 +488,26 @@ func TestRepairMeetsAnswers(t *testing.T) {
 	}
 }
 
+// TestNewTopicIsNotKnownEverywhere: the topics that a first start has made may be news to the broker that is asked for their
+// ids. That is waited for; the job is not begun on topics of which nothing is known.
+func TestNewTopicIsNotKnownEverywhere(t *testing.T) {
+	p := newPlant(t, false)
+	var made atomic.Bool
+	p.broker.ControlKey(kmsg.CreateTopics.Int16(), func(kmsg.Request) (kmsg.Response, error, bool) {
+		made.Store(true)
+		return nil, nil, false
+	})
+	unknown := p.broker.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Topic: "changelog", Err: kerr.UnknownTopicOrPartition, Count: 2,
+		When: func(r kmsg.Request) bool { return made.Load() && len(r.(*kmsg.MetadataRequest).Topics) > 1 }})
+	p.produce()
+	d := launch(t, p.options, nil)
+	p.settled(d)
+	if err := d.end(); err != nil || unknown.Hits() != 2 {
+		t.Errorf("%v; answered %d times", err, unknown.Hits())
+	}
+	p.results()
+}
+
 // TestElectionsStopNothing: leaders change cleanly while a job is stopped and while it runs, with its records retained, partly
 // deleted and all deleted, down to its very position: the check of leader epochs at a start must not take that for a loss.
 func TestElectionsStopNothing(t *testing.T) {

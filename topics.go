@@ -2,6 +2,7 @@ package tidemark
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -53,6 +54,12 @@ func (a *App) prepareTopics(ctx context.Context, admin kafka.Admin) (*topics, er
 	}
 	if found, err = admin.Topics(ctx, a.topicNames()...); err != nil {
 		return nil, err
+	}
+	for _, name := range a.topicNames() {
+		if _, ok := found[name]; !ok { // it is there: this broker has not heard of it yet
+			return nil, &kafka.Error{Class: kafka.ClassTransient, Op: "look at the topics", Topic: name, Partition: -1, Offset: -1,
+				Err: errors.New("the broker that was asked does not know it yet")}
+		}
 	}
 	if err := refuse(append(a.checkChangelog(found), a.checkSizes(found)...)); err != nil { // what was made has the brokers' defaults
 		return nil, err

@@ -3,12 +3,14 @@ package kafka
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/tidemark-streams/tidemark/internal/kafka"
 	"github.com/tidemark-streams/tidemark/internal/proof"
@@ -321,13 +323,22 @@ func (c *crew) cut(topic string, partition int32, before int64) {
 	c.t.Helper()
 	var at kadm.Offsets
 	at.AddOffset(topic, partition, before, -1)
-	deleted, err := c.admin.DeleteRecords(c.ctx, at)
-	c.must(err)
-	c.must(deleted.Error())
+	c.await("the records to be deleted", func() bool {
+		deleted, err := c.admin.DeleteRecords(c.ctx, at)
+		c.must(err)
+		if errors.Is(deleted.Error(), kerr.PolicyViolation) {
+			return false // a policy that allows it has just been set, and is not in force yet
+		}
+		c.must(deleted.Error())
+		return true
+	})
 }
 
 func retentionFaster(c *crew, i *instance) {
 	c.must(i.Pause()) // not for so long that it loses its seat
+	answered := time.NewTimer(2 * time.Second)
+	defer answered.Stop()
+	<-answered.C // the fetch under way has come back empty by now: it must not bring what is deleted next
 	c.produce(2, 4000)
 	_, end := c.ends(0)
 	c.cut(c.jobs[0].Topics()[0], 0, end-1)

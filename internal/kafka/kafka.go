@@ -46,8 +46,8 @@ type Fetched struct {
 }
 
 // Log reads one partition, read_committed, at positions the caller chooses. It never joins a group, never resets an
-// offset and never skips: a position outside the log is an *Error of class ClassLost, and so is a log that has lost records
-// handed out before, though it may have been filled again (R16). Not safe for concurrent use; its slices are not reused.
+// offset and never skips: a position outside the log is an *Error of class ClassLost, and so is a log that has lost
+// what lay below a position it was read from, though it may have been filled again (R16). Not safe for concurrent use; its slices are not reused.
 type Log interface {
 	// Offsets asks the leader for the partition's offsets.
 	Offsets(ctx context.Context) (Offsets, error)

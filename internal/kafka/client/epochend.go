@@ -14,24 +14,24 @@ import (
 // prove asks a new leader whether it has what was read from the one before it. An election that was not clean cuts the log,
 // and once the log has been filled again nothing else would tell (R15, R16, S28): no offset is out of range, and epochs go up.
 func (l *log) prove(ctx context.Context) error {
-	if !l.doubted || l.seen.epoch < 0 {
+	if !l.doubted || l.reached.epoch < 0 {
 		l.doubted = false
 		return nil
 	}
-	end, err := l.epochEnd(ctx, l.seen.epoch)
+	end, err := l.epochEnd(ctx, l.reached.epoch)
 	if err != nil {
 		return err
 	}
-	if end >= 0 && end <= l.seen.offset {
+	if at := l.reached.position; end >= 0 && end < at {
 		start, err := l.list(ctx, -2)
 		if err != nil {
 			return err
 		}
-		if start <= l.seen.offset { // else it is deleted anyway, and what is said of its epoch means nothing
+		if start < at { // else it is deleted anyway, and what is said of its epoch means nothing
 			return &kafka.Error{Class: kafka.ClassLost, Op: "fetch", Topic: l.topic, Partition: l.partition, Offset: end,
 				Hint: "the next start says what is gone, and how to go on without it",
-				Err: fmt.Errorf("offset %d of leader epoch %d was read, and in the log of the new leader that epoch ends at offset %d: "+
-					"%d offsets were cut off at a change of leader", l.seen.offset, l.seen.epoch, end, l.seen.offset-end+1)}
+				Err: fmt.Errorf("the log was read up to offset %d under leader epoch %d, and the new leader's ends that epoch at offset %d: "+
+					"%d offsets were cut off at a change of leader", at, l.reached.epoch, end, at-end)}
 		}
 	}
 	l.doubted = false

@@ -25,18 +25,18 @@ type log struct {
 	id        record.TopicID // of the first answer; another one later is another topic
 	leader    int32          // -1 when it has to be asked for
 	epoch     int32          // of the leader asked last, -1 for none
-	seen      delivered
-	doubted   bool // the leader has changed since: seen has to be proved
+	reached   reached
+	doubted   bool // the leader has changed since: what was reached has to be proved
 	decoder   decoder
 	patience  time.Duration
 	closed    bool
 }
 
-// delivered is the furthest record that was handed out: it was committed, so it is in the log for as long as it is
-// retained, whoever leads.
-type delivered struct {
-	offset int64
-	epoch  int32 // -1 for none, and for one that is not known
+// reached is the furthest position that was read from, or up to, and the epoch of the leader that had it. All below was
+// committed, so it is in the log for as long as it is retained, whoever leads.
+type reached struct {
+	position int64
+	epoch    int32 // -1 before the first answer
 }
 
 // maxFetch bounds one fetch, below the 100 MiB that franz-go reads at most.
@@ -50,7 +50,7 @@ func (c *Cluster) Log(topic string, partition int32) (kafka.Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &log{cl: cl, topic: topic, partition: partition, leader: -1, epoch: -1, seen: delivered{-1, -1}, decoder: newDecoder(), patience: patience}, nil
+	return &log{cl: cl, topic: topic, partition: partition, leader: -1, epoch: -1, reached: reached{-1, -1}, decoder: newDecoder(), patience: patience}, nil
 }
 
 // Close releases the connection.
@@ -76,9 +76,7 @@ func (l *log) Fetch(ctx context.Context, position int64, maxBytes int, wait time
 			return err
 		}
 		out = kafka.Fetched{Records: records, Next: next, Bytes: len(p.RecordBatches), Offsets: offsets}
-		if n := len(records); n > 0 && records[n-1].Offset > l.seen.offset {
-			l.seen = delivered{records[n-1].Offset, records[n-1].Epoch}
-		}
+		l.reached = reached{max(l.reached.position, next), l.epoch}
 		return nil
 	})
 	return out, err

@@ -135,18 +135,29 @@ func TestFetchFollowsTheLeader(t *testing.T) {
 // lost, however far it has been filled again; one that has it, that does not know so old an epoch, or whose log begins
 // behind it, is read on.
 func TestFetchOfACutLog(t *testing.T) {
+	for _, nothingRead := range []bool{false, true} {
+		testCutLog(t, nothingRead)
+	}
+}
+
+// testCutLog reads the log, or only asks at its end for more, as a task does that has consumed everything in a former life.
+func testCutLog(t *testing.T, nothingRead bool) {
 	for _, c := range []struct {
 		name  string
-		end   int64 // of the epoch of the records read, which are 0 to 2
+		end   int64 // of the epoch of what was read, 3 records and a marker
 		start int64
 		lost  bool
 	}{
-		{"cut", 2, 0, true}, {"cut to nothing", 0, 0, true}, {"whole", 3, 0, false}, {"unknown", -1, 0, false}, {"deleted", 0, 3, false},
+		{"cut", 2, 0, true}, {"cut to nothing", 0, 0, true}, {"marker cut", 3, 0, true}, {"whole", 4, 0, false}, {"unknown", -1, 0, false}, {"deleted", 0, 4, false},
 	} {
-		t.Run(c.name, func(t *testing.T) {
+		t.Run(fmt.Sprintf("%s, nothing read %v", c.name, nothingRead), func(t *testing.T) {
 			broker, l := reader(t, kfake.NumBrokers(2))
 			l.patience = 10 * time.Second
-			expectAll(t, l)
+			if !nothingRead {
+				expectAll(t, l)
+			} else if _, err := l.Fetch(t.Context(), 4, 1<<20, 0); err != nil {
+				t.Fatal(err)
+			}
 			asked := 0
 			broker.ControlKey(kmsg.OffsetForLeaderEpoch.Int16(), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
 				asked++
@@ -177,7 +188,7 @@ func TestFetchOfACutLog(t *testing.T) {
 				}
 				return
 			}
-			if kafka.ClassOf(err) != kafka.ClassLost || !strings.Contains(err.Error(), fmt.Sprintf("that epoch ends at offset %d: %d offsets were cut off", c.end, 3-c.end)) {
+			if kafka.ClassOf(err) != kafka.ClassLost || !strings.Contains(err.Error(), fmt.Sprintf("ends that epoch at offset %d: %d offsets were cut off", c.end, 4-c.end)) {
 				t.Fatal(err)
 			}
 		})

@@ -236,7 +236,7 @@ func (c *Cluster) Admin() (kafka.Admin, error) { return admin{c}, nil }
 
 // Log implements kafka.Cluster. The topic need not exist yet.
 func (c *Cluster) Log(topic string, partition int32) (kafka.Log, error) {
-	return &reader{cluster: c, topic: topic, partition: partition, seen: -1}, nil
+	return &reader{cluster: c, topic: topic, partition: partition}, nil
 }
 
 // Writer implements kafka.Cluster.

@@ -36,13 +36,9 @@ func (p *partition) epochEnd(epoch int32) (end int64, known bool) {
 
 // cut is the error of a log that has lost what was read of it before its epoch changed (R16, S28).
 func (r *reader) cut(p *partition) error {
-	if p.epoch == r.epoch || r.seen < p.start {
-		r.epoch = p.epoch
-		return nil
-	}
-	if end, known := p.epochEnd(r.epoch); known && end <= r.seen {
+	if end, known := p.epochEnd(r.epoch); p.epoch != r.epoch && r.reached > p.start && known && end < r.reached {
 		return fail(kafka.ClassLost, "fetch", r.topic, r.partition, end, fmt.Errorf(
-			"offset %d of leader epoch %d was read, and that epoch ends at offset %d", r.seen, r.epoch, end))
+			"the log was read up to offset %d under leader epoch %d, and that epoch ends at offset %d", r.reached, r.epoch, end))
 	}
 	r.epoch = p.epoch
 	return nil

@@ -140,11 +140,12 @@ func TestCutLogIsLost(t *testing.T) {
 	}
 	far, _ := r.Log("t", 0)
 	near, _ := r.Log("t", 0)
+	idle, _ := r.Log("t", 0)
 	read := func(l kafka.Log, from int64) error {
 		_, err := l.Fetch(context.Background(), from, 1, 0)
 		return err
 	}
-	if err := errors.Join(read(far, 8), read(near, 3)); err != nil {
+	if err := errors.Join(read(far, 8), read(near, 3), read(idle, 10)); err != nil {
 		t.Fatal(err)
 	}
 	r.Truncate("t", 0, 5)
@@ -152,6 +153,7 @@ func TestCutLogIsLost(t *testing.T) {
 		r.Append("t", 0, kafka.Record{Key: []byte("k")})
 	}
 	wantClass(t, read(far, 9), kafka.ClassLost)
+	wantClass(t, read(idle, 10), kafka.ClassLost)
 	if err := read(near, 4); err != nil {
 		t.Fatal(err)
 	}

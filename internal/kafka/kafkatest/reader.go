@@ -16,7 +16,7 @@ type reader struct {
 	partition int32
 	id        record.TopicID // of the topic at the first request
 	epoch     int32          // of the leader at the last request
-	seen      int64          // the furthest record that was handed out, -1 for none
+	reached   int64          // the furthest position that was read from, or up to
 }
 
 // locate returns the partition, which must be of the topic that was met first.
@@ -64,9 +64,7 @@ func (r *reader) Fetch(ctx context.Context, position int64, maxBytes int, wait t
 			return err
 		}
 		f, changed = p.fetch(position, maxBytes), r.cluster.changed
-		if n := len(f.Records); n > 0 {
-			r.seen = max(r.seen, f.Records[n-1].Offset)
-		}
+		r.reached = max(r.reached, f.Next)
 		return nil
 	}
 	if err := r.cluster.pass(ctx, call, look); err != nil || f.Next > position || wait <= 0 {
