@@ -1,7 +1,9 @@
 package bench
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -73,9 +75,9 @@ type machine struct {
 	base *store.Memory
 }
 
-func newMachine(b *testing.B, expected int) *machine {
+func newMachine(b *testing.B, expected int, config job.Config) *machine {
 	limits := job.Limits{Changelog: 1 << 20, Result: 1 << 20, Late: 1 << 20, DeadLetter: 1 << 20}
-	proc, err := job.New(config(), 0, 4, limits)
+	proc, err := job.New(config, 0, 4, limits)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -113,6 +115,29 @@ func (m *machine) commit(b *testing.B) {
 	}
 }
 
+// BenchmarkFoldKinds is BenchmarkFold of 25,000 devices in other ways than by windows of an hour that the task's stream time
+// closes: by the key's own time (R35), in windows of which ten overlap, in sessions that each reading makes longer, and in
+// sessions of one reading each, which close all the time. A commit has 16,384 readings, however many entries these are.
+func BenchmarkFoldKinds(b *testing.B) {
+	hour := int64(3_600_000)
+	for _, c := range []struct {
+		name   string
+		change func(*job.Config)
+	}{
+		{"plain", func(*job.Config) {}},
+		{"with_clocks", func(c *job.Config) { c.MaxLag = 24 * hour }},
+		{"tenfold", func(c *job.Config) { c.Aggregations[0].Window = window.Hopping{Size: hour, Step: hour / 10} }},
+		{"long_sessions", func(c *job.Config) { c.Aggregations[0].Window = window.Session{Gap: hour} }},
+		{"short_sessions", func(c *job.Config) { c.Aggregations[0].Window = window.Session{Gap: 30_000} }},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			config := config()
+			c.change(&config)
+			benchmarkFold(b, config, 25_000, 2.88, 16_384)
+		})
+	}
+}
+
 // BenchmarkFold folds readings from JSON bytes, commits included: windows close and are emitted, values are encoded and
 // merged into the store, the digest is carried on. What is left out is the broker.
 func BenchmarkFold(b *testing.B) {
@@ -125,22 +150,32 @@ func BenchmarkFold(b *testing.B) {
 		{"25k_devices", 25_000, 2.88},
 		{"250k_devices", 250_000, 2.88},
 	} {
-		b.Run(c.name, func(b *testing.B) {
-			const round = 1 << 20
-			all := inputs(round, c.devices, c.step)
-			m := newMachine(b, 2*c.devices)
-			b.ReportAllocs()
-			b.ResetTimer()
-			for done := 0; done < b.N; done += round {
-				n := min(round, b.N-done)
-				m.fold(b, all[:n])
-				b.StopTimer()
-				advance(all, int64(float64(round)*c.step))
-				b.StartTimer()
-			}
-			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "readings/s")
-		})
+		b.Run(c.name, func(b *testing.B) { benchmarkFold(b, config(), c.devices, c.step, 0) })
 	}
+}
+
+// benchmarkFold commits after so many readings, with 0 when a commit is full.
+func benchmarkFold(b *testing.B, config job.Config, devices int, step float64, perCommit int) {
+	const round = 1 << 20
+	all := inputs(round, devices, step)
+	m := newMachine(b, 2*devices, config)
+	if perCommit > 0 {
+		m.task.Limit(1<<30, 1<<40)
+	}
+	b.ReportAllocs()
+	b.ResetTimer()
+	for done := 0; done < b.N; done += round {
+		n := min(round, b.N-done)
+		for part := range slices.Chunk(all[:n], cmp.Or(perCommit, n)) {
+			if m.fold(b, part); perCommit > 0 {
+				m.commit(b)
+			}
+		}
+		b.StopTimer()
+		advance(all, int64(float64(round)*step))
+		b.StartTimer()
+	}
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "readings/s")
 }
 
 // advance moves the inputs on in time and offset, for the next round.
@@ -157,7 +192,7 @@ func advance(in []task.Input, by int64) {
 func BenchmarkCommitEncode(b *testing.B) {
 	const keys = 49_998
 	in := inputs(keys, keys, 0.01)
-	m := newMachine(b, keys)
+	m := newMachine(b, keys, config())
 	b.ReportAllocs()
 	b.StopTimer()
 	b.ResetTimer()

@@ -31,6 +31,7 @@ type View struct {
 	found  []byte        // scratch: key of the due entry
 	probe  []byte        // scratch: key of an entry that is looked for
 	clock  []byte        // scratch: key of a clock
+	search search        // of locate
 }
 
 // StreamTime returns the task's stream time in ms, record.NoTime before the first reading.
@@ -335,45 +336,70 @@ func (v *View) tell() error {
 	return nil
 }
 
+// search is a look-up by hash under way. It is kept, so that closing a window allocates nothing.
+type search struct {
+	place    Place
+	hash     uint64
+	there    bool  // an entry was found: its key is in View.found,
+	found    Place // and this is where it is
+	err      error
+	fromBase func(key, value []byte) bool
+}
+
 // locate finds the live entry that an element of the index stands for, nil when there is none, and where it is by now:
 // an entry of an ordered aggregation may have grown. Where several keys of one window have the same hash the one that
 // ends first is taken, then the least, so that the order does not depend on where they lie (I11).
 func (v *View) locate(place Place, hash uint64) (least []byte, found Place, err error) {
-	keep := func(key []byte, at Place) {
-		grown := v.isOrdered(place.Aggregation) && at.Aggregation == place.Aggregation && at.Start == place.Start
-		if at != place && !grown {
-			return
-		}
-		if least == nil || at.End < found.End || at.End == found.End && string(key) < string(least) {
-			v.found = append(v.found[:0], key...)
-			least, found = v.found, at
-		}
-	}
+	s := &v.search
+	s.place, s.hash, s.there, s.err = place, hash, false, nil
 	v.open.each(hash, func(at int) bool {
 		if d := &v.open.entries[at]; !d.deleted {
-			keep(v.open.key(d), d.place)
+			v.keep(v.open.key(d), d.place)
 		}
 		return true
 	})
 	if v.flight != nil {
 		v.flight.each(hash, func(at int) bool {
 			if d := &v.flight.entries[at]; !d.deleted && v.open.find(hash, v.flight.key(d)) < 0 {
-				keep(v.flight.key(d), d.place)
+				v.keep(v.flight.key(d), d.place)
 			}
 			return true
 		})
 	}
-	v.base.Find(hash, func(key, value []byte) bool {
-		if v.open.find(hash, key) >= 0 || v.flight != nil && v.flight.find(hash, key) >= 0 {
-			return true
-		}
-		var at Place
-		if at, err = v.place(key, value); err == nil {
-			keep(key, at)
-		}
-		return err == nil
-	})
-	return least, found, err
+	if s.fromBase == nil {
+		s.fromBase = v.keepFromBase
+	}
+	v.base.Find(hash, s.fromBase)
+	if !s.there {
+		return nil, Place{}, s.err
+	}
+	return v.found, s.found, s.err
+}
+
+// keepFromBase looks at an entry of the base, unless an overlay hides it.
+func (v *View) keepFromBase(key, value []byte) bool {
+	s := &v.search
+	if v.open.find(s.hash, key) >= 0 || v.flight != nil && v.flight.find(s.hash, key) >= 0 {
+		return true
+	}
+	var at Place
+	if at, s.err = v.place(key, value); s.err == nil {
+		v.keep(key, at)
+	}
+	return s.err == nil
+}
+
+// keep takes an entry for the one that is looked for, if it is, and goes before what was found so far.
+func (v *View) keep(key []byte, at Place) {
+	s := &v.search
+	grown := v.isOrdered(s.place.Aggregation) && at.Aggregation == s.place.Aggregation && at.Start == s.place.Start
+	if at != s.place && !grown {
+		return
+	}
+	if !s.there || at.End < s.found.End || at.End == s.found.End && string(key) < string(v.found) {
+		v.found = append(v.found[:0], key...)
+		s.there, s.found = true, at
+	}
 }
 
 // drop forgets both overlays, the upper one first, and takes the committed progress up again.
