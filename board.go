@@ -68,6 +68,7 @@ type facts struct {
 	moved    time.Time // when commit or position last changed
 	due      int
 	open     int
+	clocks   int
 	next     []int64 // by aggregation: end of the first open window, record.NoTime for none
 }
 

@@ -80,7 +80,7 @@ func (a *account) recovery() *status.Recovery {
 // tell fills in what the last commit says.
 func (f *facts) tell(t *status.Task) {
 	c := f.commit
-	t.Birth, t.LiveEntries, t.OpenWindows, t.DueWindows = c.Birth.String(), int64(c.Live), int64(f.open), int64(f.due)
+	t.Birth, t.LiveEntries, t.OpenWindows, t.DueWindows, t.KeyClocks = c.Birth.String(), int64(c.Live), int64(f.open), int64(f.due), int64(f.clocks)
 	t.Readings = readings(&c.Counters)
 	if c.StreamTime != record.NoTime {
 		t.StreamTime = &c.StreamTime

@@ -35,7 +35,7 @@ func (l *life) show() {
 		f.moved = time.Now()
 	}
 	f.commit, f.position, f.log = l.task.Committed(), position, l.r.held.position
-	f.due, f.open = l.task.Waiting(), l.task.Open()
+	f.due, f.open, f.clocks = l.task.Waiting(), l.task.Open(), l.task.Clocks()
 	f.next = make([]int64, len(l.task.Processor().Aggregations()))
 	for i := range f.next {
 		f.next[i] = l.task.NextEnd(i)

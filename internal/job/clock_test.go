@@ -93,7 +93,7 @@ func TestSilentKeysLeaveNothing(t *testing.T) {
 			for i := range 1000 {
 				r.add(fmt.Sprintf("once%d", i), int64(i), "1")
 			}
-			if r.drain(); len(r.results) != 0 || r.clocks() != 1000 {
+			if r.drain(); len(r.results) != 0 || r.clocks() != 1000 || r.task.Clocks() != 1000 || r.task.Open() != len(r.base.values)-1000 {
 				t.Fatalf("%d results, %d clocks", len(r.results), r.clocks())
 			}
 			r.crash()
@@ -108,7 +108,7 @@ func TestSilentKeysLeaveNothing(t *testing.T) {
 				}
 				r.drain()
 			}
-			if ticks != 7 || len(r.results) != windows || len(r.base.values) != 0 || r.task.Open() != 0 {
+			if ticks != 7 || len(r.results) != windows || len(r.base.values) != 0 || r.task.Open() != 0 || r.task.Clocks() != 0 {
 				t.Errorf("%d ticks, %d results of %d windows, %d entries left, %d open", ticks, len(r.results), windows, len(r.base.values), r.task.Open())
 			}
 		})

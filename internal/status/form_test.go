@@ -32,7 +32,7 @@ func full(n int) *Status {
 			CommitSeconds: Distribution{Bounds: []float64{0.1, 1}, AtMost: []int64{2, 3}, Count: 3, Sum: 0.5}}}
 	for i := range n {
 		t := Task{Partition: int32(i), Position: pointer(int64(5)), End: pointer(int64(9)), Lag: pointer(int64(4)), StreamTime: pointer(int64(1704067200000)),
-			Setter: &Setter{Key: hostile, Offset: 4}, OpenWindows: 3, DueWindows: 1, LiveEntries: 4, MemoryUsed: 1 << 20,
+			Setter: &Setter{Key: hostile, Offset: 4}, OpenWindows: 3, DueWindows: 1, KeyClocks: 2, LiveEntries: 4, MemoryUsed: 1 << 20,
 			Aggregations: []Aggregation{{Name: "hourly", ClosedEnd: pointer(int64(1704067100000)), NextClose: pointer(int64(1704070800000))}},
 			Birth:        "b", Commit: &Commit{Number: 12, At: pointer(before(time.Second)), Latency: pointer(0.02)},
 			Checkpoint: &Checkpoint{Path: "/s/p0/1.checkpoint", Bytes: 100, Commit: 10, Age: 33}, LastError: &Failure{At: noon, Class: "transient", What: hostile},

@@ -118,6 +118,8 @@ var metrics = describe([]*metric{
 		task: func(t *Task, emit emit) { emit(float64(t.OpenWindows)) }},
 	{name: "tidemark_task_due_windows", kind: gauge, help: "Windows of keys whose result is still to be published.",
 		task: func(t *Task, emit emit) { emit(float64(t.DueWindows)) }},
+	{name: "tidemark_task_key_clocks", kind: gauge, help: "Stream times of keys that are kept, with time.scope: key.",
+		task: func(t *Task, emit emit) { emit(float64(t.KeyClocks)) }},
 	{name: "tidemark_task_live_entries", kind: gauge, help: "Entries of the committed state.",
 		task: func(t *Task, emit emit) { emit(float64(t.LiveEntries)) }},
 	{name: "tidemark_task_memory_bytes", kind: gauge, help: "Memory that the state uses.",

@@ -115,6 +115,7 @@ type Task struct {
 
 	OpenWindows  int64         `json:"open_windows"`
 	DueWindows   int64         `json:"due_windows"`
+	KeyClocks    int64         `json:"key_clocks"`
 	LiveEntries  int64         `json:"live_entries"`
 	MemoryUsed   int64         `json:"memory_used_bytes"`
 	Aggregations []Aggregation `json:"aggregations"`

@@ -306,6 +306,9 @@ func (t *Task) Open() int {
 	return max(0, int(t.view.base.Live())-t.view.starts.clocks-t.view.due.waiting)
 }
 
+// Clocks is the number of clocks of keys, of all Keyed aggregations.
+func (t *Task) Clocks() int { return t.view.starts.clocks }
+
 // NextEnd is the end of the first window of an aggregation that is open, in ms, and record.NoTime when none is, or when
 // an entry cannot be read, which its close will report. While windows wait to be emitted an entry that has grown out of
 // being due may be overlooked. It is record.NoTime for a Keyed aggregation too, for no time closes its windows.

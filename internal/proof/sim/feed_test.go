@@ -15,6 +15,7 @@ const feedStart = 1_704_067_200_000
 type feeder struct {
 	partitions int32
 	clock      []int64 // event time of each partition
+	behind     int64   // ms by which one device in four is
 }
 
 // wave makes the records of a wave, by partition.
@@ -30,8 +31,12 @@ func (f *feeder) wave(w wave) [][]kafka.Record {
 }
 
 func (f *feeder) reading(r *rand.Rand, p int32) kafka.Record {
-	device := fmt.Sprintf("p%d-%d", p, r.IntN(4))
+	nth := r.IntN(4)
+	device := fmt.Sprintf("p%d-%d", p, nth)
 	at := feedStart + f.clock[p] - r.Int64N(1500)
+	if nth == 3 {
+		at -= f.behind
+	}
 	stamp := at + r.Int64N(2000) // of the record
 	switch r.IntN(30) {
 	case 0, 1:

@@ -17,6 +17,7 @@ type scenario struct {
 	MaxBytes     int           `json:"max_bytes"`
 	Interval     int64         `json:"interval_ms"`
 	Checkpoint   int64         `json:"checkpoint_ms"`
+	MaxLag       int64         `json:"max_lag,omitempty"` // ms; not 0: keys have times of their own, and some lag behind
 	Waves        []wave        `json:"waves"`
 	Hurts        [][]hurt      `json:"hurts"` // of each instance, one after the other
 	Requests     []request     `json:"requests,omitempty"`
@@ -108,6 +109,9 @@ func draw(seed uint64) *scenario {
 	r := rand.New(rand.NewPCG(seed, 0x51))
 	s := &scenario{Seed: seed, Partitions: 1 + r.Int32N(3), Instances: 1 + r.IntN(3), MaxRecords: 4 + r.IntN(30), MaxBytes: 1024 << r.IntN(8),
 		Interval: []int64{0, 1, 20, 100}[r.IntN(4)], Checkpoint: []int64{50, 300, 1000, 5000}[r.IntN(4)]}
+	if own := rand.New(rand.NewPCG(seed, 0x35)); own.IntN(3) == 0 {
+		s.MaxLag = 1 + own.Int64N(120_000)
+	}
 	if r.IntN(2) == 0 {
 		s.Partitions = 1 // many crashes of one task tell more than few of many
 	}

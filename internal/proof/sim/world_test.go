@@ -87,7 +87,7 @@ func newTally() tally { return tally{recovered: map[string]int{}, points: map[st
 
 func newWorld(s *scenario, p *plant, dir string, log *slog.Logger) *world {
 	w := &world{s: s, plant: p, dir: dir, cluster: kafkatest.New("cluster"), calm: make(chan struct{}), log: log, tally: newTally(),
-		feed: &feeder{partitions: s.Partitions, clock: make([]int64, s.Partitions)}}
+		feed: &feeder{partitions: s.Partitions, clock: make([]int64, s.Partitions), behind: s.MaxLag / 2}}
 	w.cluster.CreateTopic(inTopic, s.Partitions, nil)
 	for _, a := range s.Aggregations {
 		w.cluster.CreateTopic(resultTopic(a.Name), s.Partitions, nil)
@@ -283,7 +283,7 @@ func (w *world) options(i *instance, l *life) tidemark.Options {
 func (w *world) jobConfig() job.Config {
 	format := reading.DefaultFormat()
 	format.Key, format.Values, format.Time, format.Unit = []string{"device"}, []string{"v"}, "ts", reading.Milliseconds
-	c := job.Config{Input: inTopic, Format: format, Partitioner: job.Unchecked}
+	c := job.Config{Input: inTopic, Format: format, Partitioner: job.Unchecked, MaxLag: w.s.MaxLag}
 	for _, a := range w.s.Aggregations {
 		var functions aggregate.Functions
 		var percents aggregate.Percents
