@@ -183,30 +183,50 @@ func (d *Dir) Create(h *Header) (*Writer, error) {
 
 // begin takes the next number and returns the Writer for it, with the bytes its file begins with.
 func (d *Dir) begin(h *Header) (w *Writer, head []byte, err error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	w = &Writer{dir: d, begin: h.Begin, target: d.fs.PathJoin(d.path, fileName(d.next))}
-	if d.writing != nil {
-		return nil, nil, d.ioError(w.target, "begin", fmt.Errorf("%s is still being written", d.writing.target))
-	}
-	if d.next > maxNumber {
-		return nil, nil, d.ioError(w.target, "begin", errors.New("numbers are used up: remove the file with the highest one"))
+	if w, err = d.reserve(h); err != nil {
+		return nil, nil, err
 	}
 	if head, err = h.append(nil); err != nil {
-		return nil, nil, &Error{Kind: KindCorrupt, Path: w.target, Err: fmt.Errorf("header cannot be written: %w", err)}
+		err = &Error{Kind: KindCorrupt, Path: w.target, Err: fmt.Errorf("header cannot be written: %w", err)}
+	} else {
+		err = d.tidy()
 	}
+	if err != nil {
+		w.finish(err)
+		return nil, nil, err
+	}
+	return w, head, nil
+}
+
+// reserve makes an attempt the one under way. Nothing of the disk is asked meanwhile: an attempt that a slow disk holds up
+// is refused company, and does not hold up whoever asks.
+func (d *Dir) reserve(h *Header) (*Writer, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	w := &Writer{dir: d, begin: h.Begin, target: d.fs.PathJoin(d.path, fileName(d.next))}
+	if d.writing != nil {
+		return nil, d.ioError(w.target, "begin", fmt.Errorf("%s is still being written", d.writing.target))
+	}
+	if d.next > maxNumber {
+		return nil, d.ioError(w.target, "begin", errors.New("numbers are used up: remove the file with the highest one"))
+	}
+	d.next++
+	d.writing = w
+	return w, nil
+}
+
+// tidy removes what earlier attempts left.
+func (d *Dir) tidy() error {
 	names, err := d.fs.List(d.path)
 	if err != nil {
-		return nil, nil, d.ioError(d.path, "list the directory", err)
+		return d.ioError(d.path, "list the directory", err)
 	}
 	if err := d.sweep(names); err != nil {
-		return nil, nil, err
+		return err
 	}
 	// A process that dies again and again after it published must not leave one more each time (I13).
 	_, _ = d.removeOld("")
-	d.next++
-	d.writing = w
-	return w, head, nil
+	return nil
 }
 
 // SetAside renames a checkpoint that cannot be used and returns its new name: its own, the reason in letters, digits

@@ -288,6 +288,25 @@ func TestSetAsideIsBounded(t *testing.T) {
 	}
 }
 
+// TestSlowAttempt: an attempt that a slow disk holds up refuses others at once; they do not wait for the disk. The simulation
+// stood still over one that did.
+func TestSlowAttempt(t *testing.T) {
+	var d *Dir
+	asked := false
+	d = openDir(t, storetest.Hook(vfs.NewMem(), func(op storetest.Op, do func() error) error {
+		if op.Kind == "list" && d != nil && !asked {
+			asked = true
+			if _, err := d.Create(sampleHeader()); err == nil || !strings.Contains(err.Error(), "still being written") {
+				t.Errorf("a second attempt while the first is held up: %v", err)
+			}
+		}
+		return do()
+	}), "p3")
+	if _, err := d.Create(sampleHeader()); err != nil || !asked {
+		t.Errorf("%v, asked meanwhile: %v", err, asked)
+	}
+}
+
 // TestAttempts holds Dir to one attempt at a time and a new name for each.
 func TestAttempts(t *testing.T) {
 	fs := vfs.NewMem()
