@@ -216,10 +216,10 @@ func (c *comparison) difference(w *oracle.Window, l *Line, n int) string {
 		return fmt.Sprintf("end %d\x00end %d", w.End, l.End)
 	}
 	beyond, unordered := false, false
-	for i, value := range c.want.Config.Values {
+	for i, value := range c.want.Config.WindowValues() {
 		for _, function := range c.functions(w.Aggregation) {
 			name := function
-			if len(c.want.Config.Values) > 1 {
+			if len(c.want.Config.WindowValues()) > 1 {
 				name = "values." + value + "." + function
 			}
 			got, there := l.Numbers[name]
@@ -329,7 +329,7 @@ func (c *comparison) live(windows map[string]*oracle.Window) {
 // entry compares the bytes of one entry.
 func (c *comparison) entry(w *oracle.Window, got []byte) {
 	bytesAfter := func(n int) []byte {
-		return w.EntryValue(n, len(c.want.Config.Values), c.functions(w.Aggregation))
+		return w.EntryValue(n, len(c.want.Config.WindowValues()), c.functions(w.Aggregation))
 	}
 	want := bytesAfter(len(w.Readings))
 	if bytes.Equal(got, want) {

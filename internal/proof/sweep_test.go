@@ -292,7 +292,8 @@ func (w *sweepWorld) expected(gaps []gap) *Expected {
 		for _, g := range gaps {
 			skipped += g.to - g.from
 		}
-		e := Expect(w.scene.oracle(), [][]oracle.Message{read})
+		e := Expect(w.scene.oracle(), [][]oracle.Message{w.scene.plain(read)})
+		w.scene.original(e.Outcomes[0], read)
 		e.Outcomes[0].Counters.In += skipped
 		e.Outcomes[0].Counters.Skipped += skipped
 		sweepExpectations[name] = e

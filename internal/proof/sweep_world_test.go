@@ -48,7 +48,8 @@ type sweepWorld struct {
 // sweepScene is what the input of a world is like.
 type sweepScene struct {
 	records int
-	maxLag  int64 // ms; not 0: keys have times of their own, one of them is far behind, one falls silent (R35)
+	maxLag  int64  // ms; not 0: keys have times of their own, one of them is far behind, one falls silent (R35)
+	form    string // of the records: "" for objects of plain fields, or one of sweepForms
 }
 
 // The scenes: the usual one, one in which keys have times of their own, and one small enough to try every triple.
@@ -84,6 +85,9 @@ const sweepStart = 1_704_067_200_000 // 2024-01-01T00:00:00Z
 func (s sweepScene) reading(i int) kafka.Record {
 	device := fmt.Sprintf("d%d", i%3)
 	at := int64(sweepStart + i*7_000)
+	if s.form != "" {
+		return sweepForms[s.form].record(i)
+	}
 	switch {
 	case s.maxLag == 0:
 	case device == "d2":
@@ -110,9 +114,12 @@ const sweepDedup = 20_000 // ms
 const sweepPercents aggregate.Percents = 1<<0 | 1<<45 // p50 and p95
 
 func (s sweepScene) job() job.Config {
-	format := reading.DefaultFormat()
+	format, by := reading.DefaultFormat(), []string(nil)
 	format.Key, format.Values, format.Time, format.Unit = []string{"device"}, []string{"value"}, "ts", reading.Milliseconds
-	return job.Config{Input: sweepIn, Format: format, Partitioner: job.Unchecked, MaxLag: s.maxLag, Dedup: job.Dedup{Within: sweepDedup}, Aggregations: []job.Aggregation{
+	if s.form != "" {
+		format, by = sweepForms[s.form].format(), sweepForms[s.form].by
+	}
+	return job.Config{Input: sweepIn, Format: format, PartitionedBy: by, Partitioner: job.Unchecked, MaxLag: s.maxLag, Dedup: job.Dedup{Within: sweepDedup}, Aggregations: []job.Aggregation{
 		{Name: "short", Window: window.Hopping{Size: 10_000, Step: 6_000}, Functions: aggregate.Plain},
 		{Name: "long", Window: window.Tumbling{Size: 60_000}, Grace: 20_000, Functions: aggregate.All, Percents: sweepPercents},
 		{Name: "visits", Window: window.Session{Gap: 25_000}, Grace: 10_000, Functions: aggregate.Plain},
@@ -123,6 +130,9 @@ func (s sweepScene) oracle() *oracle.Config {
 	c := oracle.Defaults()
 	c.Key, c.Values, c.Time = []string{"device"}, []string{"value"}, oracle.TimeField{Name: "ts", Unit: "ms"}
 	c.Partitioner, c.Partitions, c.Dedup.Within, c.MaxLag = "unchecked", 1, sweepDedup, s.maxLag
+	if s.form != "" {
+		sweepForms[s.form].tell(&c)
+	}
 	c.Aggregations = []oracle.Aggregation{
 		{Name: "short", Size: 10_000, Step: 6_000, Functions: aggregate.Plain.Names()},
 		{Name: "long", Size: 60_000, Grace: 20_000, Functions: aggregate.Names(aggregate.All, sweepPercents)},

@@ -75,6 +75,15 @@ func (c *Config) RecordKeyFields() []string {
 	return c.PartitionedBy
 }
 
+// WindowValues are the names of the values that a window holds: all, or where each value is a reading of its own, one,
+// which has no name there.
+func (c *Config) WindowValues() []string {
+	if c.Shape != nil && c.Shape.Series {
+		return []string{""}
+	}
+	return c.Values
+}
+
 // fromRecordKey tells whether a field that makes the record key was taken from it, so that there is nothing to compare.
 func (c *Config) fromRecordKey() bool {
 	return c.Shape != nil && slices.ContainsFunc(c.RecordKeyFields(), func(name string) bool { return c.Shape.Parts[name].Key })
