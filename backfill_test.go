@@ -144,7 +144,7 @@ func (o *oneShot) start() {
 func (o *oneShot) fill(round int64) {
 	records := make([]kafka.Record, 0, 1000)
 	for i := range o.devices {
-		at := silenceStart + round*600_000 + int64(i%60_000)
+		at := silenceStart + round*600_000 + int64(i%20_000)
 		records = append(records, kafka.Record{Key: fmt.Appendf(nil, "d%d-%d", round, i), Timestamp: at,
 			Value: fmt.Appendf(nil, `{"device":"d%d-%d","ts":%d,"value":1}`, round, i, at)})
 		if len(records) == cap(records) || i == o.devices-1 {
