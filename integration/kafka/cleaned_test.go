@@ -19,15 +19,16 @@ import (
 // quickly are topic settings with which Kafka's cleaner takes all that it may take as soon as the segment has rolled.
 var quickly = []string{"segment.ms", "300", "min.cleanable.dirty.ratio", "0.001", "max.compaction.lag.ms", "1000"}
 
-// S04, S23, S41, S44, R9, R13: what a changelog is after Kafka's own cleaner has been there. Nobody waits by the clock: the
+// S04, S23, S41, S44, R9, R13: what a changelog is after Kafka's own cleaner has been there; W25: what its retention leaves. Nobody waits by the clock: the
 // log is read until what must be gone is gone.
 func TestKafkaCleans(t *testing.T) {
-	b := kafkarun.Start(t, "log.cleaner.backoff.ms=100", "log.cleaner.threads=2")
+	b := kafkarun.Start(t, "log.cleaner.backoff.ms=100", "log.cleaner.threads=2", "log.retention.check.interval.ms=500", "log.initial.task.delay.ms=500")
 	for name, clean := range map[string]func(c *crew){
 		"S04 tombstones are gone":           tombstonesGone,
 		"S23 S44 holes past the checkpoint": holesPastTheCheckpoint,
 		"S41 S44 holes at the end":          holesAtTheEnd,
 		"S42 aborted records alone":         abortedAlone,
+		"W25 old readings":                  retentionLeavesResults,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
