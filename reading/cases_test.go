@@ -269,3 +269,21 @@ func TestW11BadTimestamps(t *testing.T) {
 		}
 	}
 }
+
+// W11: where the record's own timestamp is the event time, one that a producer has not set is implausible, and so is one
+// before all others.
+func TestW11RecordTimestamps(t *testing.T) {
+	format := formats()[0]
+	format.Time, format.Clock.Record = "", true
+	r := newReader(t, format)
+	for timestamp, want := range map[int64]string{-1: "implausible_time", math.MinInt64: "implausible_time", 0: "implausible_time",
+		math.MaxInt64: "implausible_time", now: ""} {
+		got, refusal := r.Read([]byte(`{"device":"a","value":1}`), timestamp)
+		switch {
+		case want == "" && (refusal != nil || got.Time != timestamp):
+			t.Errorf("%d: %v (%v)", timestamp, got, refusal)
+		case want != "" && (refusal == nil || refusal.Reason.String() != want):
+			t.Errorf("%d: %v (%v), want %s", timestamp, refusal, got, want)
+		}
+	}
+}
