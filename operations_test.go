@@ -1,0 +1,132 @@
+package tidemark
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tidemark-streams/tidemark/internal/kafka"
+	"github.com/tidemark-streams/tidemark/internal/kafka/kafkatest"
+)
+
+// D04: an input and a changelog whose partitions differ in number are refused with both numbers, and nothing is fenced.
+func TestD04CountsThatDiffer(t *testing.T) {
+	w := newWorld(t, 5)
+	w.cluster.CreateTopic("changelog", 8, map[string]string{"cleanup.policy": "compact", "message.timestamp.type": "LogAppendTime"})
+	app, err := New(w.options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = app.Run(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "changelog") || !strings.Contains(err.Error(), "8 partitions") || !strings.Contains(err.Error(), "5") {
+		t.Errorf("%v", err)
+	}
+	if n := w.cluster.Calls(kafkatest.OpFence); n != 0 {
+		t.Errorf("%d fences", n)
+	}
+}
+
+// D08: a stop publishes nothing of the windows that are open, and the next start goes on with them.
+func TestD08StopPublishesNothing(t *testing.T) {
+	w := newWorld(t, 2)
+	for i := range int64(3) {
+		w.reading(0, 100*i)
+	}
+	d := w.start(w.dir, windowed)
+	d.until("the commit of all", func(e Event) bool { return e.Kind == EventCommitted && e.Commit.Counters.In == 3 })
+	if err := d.end(); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(w.cluster.Committed("out", 0)); n != 0 {
+		t.Fatalf("%d results after the stop", n)
+	}
+	w.reading(0, 400)
+	w.reading(0, 500)
+	w.reading(0, 1100)
+	o := w.options()
+	windowed(&o)
+	w.run(o)
+	if results := w.cluster.Committed("out", 0); len(results) != 1 || !strings.Contains(string(results[0].Value), `"count":5,"final":true`) {
+		t.Errorf("results %+v", results)
+	}
+}
+
+// counting counts log lines of the usual level.
+type counting struct{ lines *atomic.Int64 }
+
+func (c counting) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }
+
+func (c counting) Handle(context.Context, slog.Record) error {
+	c.lines.Add(1)
+	return nil
+}
+
+func (c counting) WithAttrs([]slog.Attr) slog.Handler { return c }
+func (c counting) WithGroup(string) slog.Handler      { return c }
+
+// D13: one bad situation makes a few lines, not one for each record or try: bad records, late ones, and brokers that are
+// away for ten minutes. What there was of each is in the counters.
+func TestD13LogIsNoFlood(t *testing.T) {
+	const records = 20_000
+	watched(t, func(w *world) {
+		var lines atomic.Int64
+		d := w.daemonize(func(o *Options) {
+			windowed(o)
+			o.Log = slog.New(counting{&lines})
+			o.Checkpoint = 24 * time.Hour
+		})
+		w.reading(0, 10_000)
+		for range records {
+			w.cluster.Append("in", 0, kafka.Record{Key: []byte("a"), Timestamp: silenceStart, Value: []byte("bad")})
+			w.reading(0, 100)
+		}
+		s := d.after(time.Minute)
+		task := &s.Tasks[0]
+		if n := lines.Load(); n > 100 || task.Readings.DeadLettered != records || task.Aggregations[0].Late != records {
+			t.Errorf("%d lines of %d bad and %d late records", n, task.Readings.DeadLettered, task.Aggregations[0].Late)
+		}
+		lines.Store(0)
+		w.cluster.Inject(func(kafkatest.Call) kafkatest.Verdict { return kafkatest.Fail(errAway) })
+		d.after(10 * time.Minute)
+		if n := lines.Load(); n == 0 || n > 200 {
+			t.Errorf("%d lines in 10 minutes without brokers", n)
+		}
+		if w.cluster.Injected(kafkatest.OpFetch) == 0 {
+			t.Error("no fetch failed: the fault did not happen")
+		}
+		w.cluster.Inject(nil)
+		d.after(time.Minute)
+		if err := d.end(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// D19: a state directory that cannot be one ends the start at once, before anything is read, and names the path.
+func TestD19StateDirectoryThatCannotBe(t *testing.T) {
+	w := newWorld(t, 2)
+	w.produce(10)
+	file := filepath.Join(w.dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{file, filepath.Join(file, "below")} {
+		o := w.options()
+		o.StateDir = dir
+		app, err := New(o)
+		if err == nil {
+			err = app.Run(t.Context())
+		}
+		if err == nil || !strings.Contains(err.Error(), file) {
+			t.Errorf("%s: %v", dir, err)
+		}
+	}
+	if n := w.cluster.Calls(kafkatest.OpFetch); n != 0 {
+		t.Errorf("%d fetches", n)
+	}
+}
