@@ -443,3 +443,36 @@ func TestWriteBesideTheTask(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestSlowAttemptRefusesCompany: an attempt that a slow disk holds up before it has a file does not hold up who asks for
+// another one; that one is refused.
+func TestSlowAttemptRefusesCompany(t *testing.T) {
+	slow, listed := make(chan struct{}), make(chan struct{}, 1)
+	armed := false
+	fs := storetest.Hook(vfs.NewMem(), func(op storetest.Op, do func() error) error {
+		if armed && op.Kind == "list" {
+			listed <- struct{}{}
+			<-slow
+		}
+		return do()
+	})
+	d := openDir(t, fs, "p3")
+	armed = true
+	first := make(chan error, 1)
+	go func() {
+		w, err := d.Create(sampleHeader())
+		if err == nil {
+			w.Abort()
+		}
+		first <- err
+	}()
+	<-listed
+	if _, err := d.Create(sampleHeader()); err == nil || !strings.Contains(err.Error(), "still being written") {
+		t.Errorf("company: %v", err)
+	}
+	armed = false
+	close(slow)
+	if err := <-first; err != nil {
+		t.Errorf("the slow attempt: %v", err)
+	}
+}
