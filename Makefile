@@ -10,7 +10,8 @@
 #   bench     benchmarks, with the machine and the Go version in the output
 #   bench-kafka  the whole job beside Kafka Streams on Apache Kafka, which it starts, then the parts: needs a JDK 17 and Maven
 #   sim       whole instances on virtual time, hurt as SEED says: crashes, power failures, pauses, broker and disk faults.
-#             [SEED=..] [RUNS=..] [TIME=60s], and everything that ever failed
+#             [SEED=..] [RUNS=..] [TIME=60s], and everything that ever failed; a report is added to the file that
+#             TIDEMARK_REPORT names, as docs/reports/sim-DATE.md
 #   sweep     every pair of crash positions of the step machine, every triple of a small run, and many more; repairs; every
 #             damage of a checkpoint. [SEED=..]
 #   agree     the fast reader against encoding/json and the oracle on 10 million documents, once a week; the seed is printed
@@ -124,7 +125,7 @@ soak: build
 # RUNS=1 replays one scenario, many times; without RUNS new ones are told for TIME.
 TIME ?= 60s
 sim:
-	$(GO) test -v -count 1 -timeout 0 -run '^TestSim(Kept)?$$' ./internal/proof/sim -args -sim.seed $(or $(SEED),0) -sim.runs $(or $(RUNS),0) -sim.time $(TIME)
+	$(GO) test -v -count 1 -timeout 0 -run '^TestSim(Kept)?$$' ./internal/proof/sim -args -sim.seed $(or $(SEED),0) -sim.runs $(or $(RUNS),0) -sim.time $(TIME) $(if $(TIDEMARK_REPORT),-sim.report $(abspath $(TIDEMARK_REPORT)))
 
 sweep:
 	$(GO) test -v -timeout 120m -run Sweep ./internal/proof -args -sweep.stride 1 -sweep.deep 20000 -sweep.seed $(or $(SEED),0)

@@ -126,6 +126,8 @@ type comparison struct {
 	want  *Expected
 	got   *Observed
 	found []Anomaly
+
+	newest map[string]int64 // start of the newest window of each aggregation and key
 }
 
 func (c *comparison) report(kind Kind, where string, want, found string) {
@@ -161,7 +163,7 @@ func (c *comparison) lines(windows map[string]*oracle.Window, lines []Line, wher
 		}
 	}
 	for id, w := range windows {
-		if w.Final == final && seen[id] == 0 {
+		if w.Final == final && seen[id] == 0 && (!final || !c.superseded(w)) {
 			c.window(MissingWindow, where, w, fmt.Sprintf("count %d", len(w.Readings)), "nothing")
 		}
 	}

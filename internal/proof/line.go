@@ -18,6 +18,7 @@ type Line struct {
 	Key         []string
 	Start, End  int64 // ms
 	Final       bool  // results only
+	Merged      bool  // updates only: the session has become a part of another one
 	Overflow    bool  // a number is null because it is beyond the doubles
 	Unordered   bool  // a number is null because readings came too far out of order
 	Numbers     map[string]Number
@@ -58,6 +59,7 @@ func ParseLine(text []byte, place string) (Line, error) {
 			l.Numbers[name] = Number{Null: true}
 		case bool:
 			l.Final = l.Final || name == "final" && x
+			l.Merged = l.Merged || name == "merged" && x
 			l.Overflow = l.Overflow || (name == "overflow" || strings.HasSuffix(name, ".overflow")) && x
 			l.Unordered = l.Unordered || (name == "unordered" || strings.HasSuffix(name, ".unordered")) && x
 		}

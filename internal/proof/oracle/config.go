@@ -32,7 +32,9 @@ type Config struct {
 	Quorum        int   // stream time is the time that so many keys have reached; 0 and 1: any
 	MaxLag        int64 // ms; not 0: each key has a time of its own, so far behind stream time at most
 	Dedup         Dedup
-	Shape         *Shape // what records look like beyond plain fields of one object; nil for nothing
+	Role          Role     // of a job whose input is not partitioned by the keys
+	HandOn        []string // of a Relay: the key fields that readings are handed on under; nil for all
+	Shape         *Shape   // what records look like beyond plain fields of one object; nil for nothing
 }
 
 // Dedup says which readings are repetitions of others.
@@ -64,6 +66,7 @@ type Aggregation struct {
 	Zone      *time.Location
 	Grace     int64 // ms
 	Updates   bool  // results that are not final are published too
+	Current   bool  // and the last one of a key is about its newest window
 	Functions []string
 }
 

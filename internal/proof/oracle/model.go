@@ -15,6 +15,7 @@ type Outcome struct {
 	SetterOffset int64     // offset of the record that set StreamTime, -1 for none
 	Counters     Counters
 	Aggregations []AggregationCounters // in the order of configuration, what dedup remembers behind them
+	Handed       []Handed              // of a stage: the readings that it hands on, in the order of the input
 	Remembered   map[string]string     // values of the live entries that are no windows, by WindowID: of dedup, and clocks of keys
 }
 
@@ -120,20 +121,15 @@ type model struct {
 // judge takes one record: its readings one after the other. One that cannot be split counts as one, and so does one that
 // holds none, which is filtered.
 func (m *model) judge(r Record) {
-	c := m.config
-	timed := r.Timestamp >= max(c.Min, 0)
+	var all []Judged
+	if m.config.Role == Relayed {
+		all, r.Timestamp = m.config.handed(r)
+	} else {
+		all = m.config.split(r)
+	}
+	timed := r.Timestamp >= max(m.config.Min, 0)
 	if !timed {
 		m.out.Counters.Untimed++
-	}
-	var all []Judged
-	var faults []Fault
-	if c.Shape == nil {
-		reading, faults := c.Read(r.Value)
-		all = []Judged{{Reading: reading, Faults: faults}}
-	} else if all, faults = c.Readings(r, nil); faults != nil {
-		all = []Judged{{Faults: faults}}
-	} else if len(all) == 0 {
-		all = []Judged{{Filtered: true}}
 	}
 	var dead []Fault
 	for i := range all {
@@ -144,6 +140,22 @@ func (m *model) judge(r Record) {
 	if dead != nil {
 		m.out.Dead = append(m.out.Dead, Dead{Offset: r.Offset, Faults: dead, Record: r})
 	}
+}
+
+// split are the readings of a record.
+func (c *Config) split(r Record) []Judged {
+	if c.Shape == nil {
+		reading, faults := c.Read(r.Value)
+		return []Judged{{Reading: reading, Faults: faults}}
+	}
+	all, faults := c.Readings(r, nil)
+	switch {
+	case faults != nil:
+		return []Judged{{Faults: faults}}
+	case len(all) == 0:
+		return []Judged{{Filtered: true}}
+	}
+	return all
 }
 
 // one takes one reading: (1) refusal, filter and guard, (2) stream time, (3) closed ends, (4) the windows. It tells whether
@@ -162,6 +174,11 @@ func (m *model) one(r Record, j *Judged, timed bool) (refused bool) {
 	case len(j.Faults) > 0:
 		m.out.Counters.DeadLettered++
 		return true
+	}
+	if m.config.Role == Relay {
+		m.out.Counters.Accepted++
+		m.handOn(r, j.Reading, j.Index)
+		return false
 	}
 	id, until := m.identify(j.Reading)
 	if m.knows(id, until) {
@@ -186,7 +203,7 @@ func (m *model) one(r Record, j *Judged, timed bool) (refused bool) {
 // place looks whether a record lies where its reading's key belongs.
 func (m *model) place(r Record, j *Judged) {
 	c := m.config
-	if j.Reading.Record == nil {
+	if j.Reading.Record == nil || c.Role == Relay {
 		return
 	}
 	if !c.fromRecordKey() && (r.Key == nil || string(r.Key) != string(j.Reading.Record)) {

@@ -135,6 +135,7 @@ func (i *instance) progress(e tidemark.Event) {
 		i.mu.Lock()
 		defer i.mu.Unlock()
 		i.published[e.Partition] = e.Path
+		delete(i.damaged, e.Path) // this is another file
 	case tidemark.EventRecovered:
 		i.w.count(func(t *tally) { t.recovered[e.Recovery.From]++ })
 	}
@@ -144,8 +145,7 @@ func (i *instance) progress(e tidemark.Event) {
 func (i *instance) start() *life {
 	ctx, cancel := context.WithCancel(context.Background())
 	l := newLife(cancel)
-	options := i.w.options(i, l)
-	go func() { _ = i.run(ctx, l, options) }()
+	go func() { _ = i.run(ctx, l, false) }()
 	return l
 }
 
@@ -240,11 +240,8 @@ func (i *instance) leave(l *life) { i.evictLater(l, session) }
 
 func (i *instance) evictLater(l *life, after time.Duration) {
 	l.mu.Lock()
-	member := l.member
+	members := maps.Clone(l.members)
 	l.mu.Unlock()
-	if member == "" {
-		return
-	}
 	time.AfterFunc(after, func() {
 		l.mu.Lock()
 		asleep := l.awake != nil
@@ -256,7 +253,9 @@ func (i *instance) evictLater(l *life, after time.Duration) {
 				return // it woke in time
 			}
 		}
-		i.w.cluster.Evict(jobName, member)
+		for group, member := range members {
+			i.w.cluster.Evict(group, member)
+		}
 	})
 }
 
@@ -264,7 +263,7 @@ func (i *instance) evictLater(l *life, after time.Duration) {
 // with the name of a checkpoint is whole, and what was published is there, or something newer.
 func (i *instance) powerFails() {
 	i.newDisk(i.disk.Crash(func(_ string, n int) int { return i.random.IntN(n) }))
-	for p := range i.w.s.Partitions {
+	for p := range i.w.s.tasks() {
 		dir := store.Path(i.disk, i.path, jobName, p)
 		files, err := store.List(i.disk, dir)
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -307,7 +306,7 @@ func (i *instance) spoil(h *hurt) {
 
 // damage flips a bit of a checkpoint, cuts it, or zeroes a part of it.
 func (i *instance) damage(r *rand.Rand) {
-	dir := store.Path(i.disk, i.path, jobName, r.Int32N(i.w.s.Partitions))
+	dir := store.Path(i.disk, i.path, jobName, r.Int32N(i.w.s.tasks()))
 	files, err := store.List(i.disk, dir)
 	if err != nil || len(files) == 0 {
 		return

@@ -3,6 +3,8 @@ package sim
 import (
 	"errors"
 	"fmt"
+	"strings"
+	"time"
 
 	"github.com/tidemark-streams/tidemark/internal/job"
 	"github.com/tidemark-streams/tidemark/internal/proof"
@@ -10,13 +12,19 @@ import (
 	"github.com/tidemark-streams/tidemark/internal/recovery"
 )
 
-// expected is the oracle's configuration of the scenario's job.
+// expected is the oracle's configuration of the scenario's job, as if there were no stage before it.
 func (w *world) expected() *oracle.Config {
 	c := oracle.Defaults()
 	c.Key, c.Values, c.Time = []string{"device"}, []string{"v"}, oracle.TimeField{Name: "ts", Unit: "ms"}
 	c.Partitioner, c.Partitions, c.MaxLag = "unchecked", w.s.Partitions, w.s.MaxLag
+	c.Quorum, c.Dedup.Within = w.s.Quorum, w.s.Dedup
 	for _, a := range w.s.Aggregations {
-		c.Aggregations = append(c.Aggregations, oracle.Aggregation{Name: a.Name, Size: a.Size, Step: a.Step, Offset: a.Offset, Grace: a.Grace, Functions: a.Functions})
+		to := oracle.Aggregation{Name: a.Name, Size: a.Size, Step: a.Step, Offset: a.Offset, Gap: a.Gap, Unit: a.Unit, Grace: a.Grace,
+			Updates: a.Updates, Current: a.Current, Functions: a.Functions}
+		if a.Unit != "" {
+			to.Zone, _ = time.LoadLocation(a.Zone) // the job has asked for it too
+		}
+		c.Aggregations = append(c.Aggregations, to)
 	}
 	return &c
 }
@@ -36,95 +44,72 @@ func (w *world) messages(topic string, partition int32) []oracle.Message {
 
 // seen is all that a job shows to the world: its results, late readings and dead letters as they are, and what its
 // changelog folds to.
-func (w *world) seen() (text string) {
+func (w *world) seen() string {
+	var text strings.Builder
 	topics := []string{lateTopic, deadTopic}
 	for _, a := range w.s.Aggregations {
 		topics = append(topics, resultTopic(a.Name))
 	}
-	for p := range w.s.Partitions {
-		for _, topic := range topics {
+	if w.s.Between > 0 {
+		topics = append(topics, between)
+	}
+	for _, topic := range topics {
+		for p := range w.partitions(topic) {
 			for _, r := range w.cluster.Committed(topic, p) {
-				text += fmt.Sprintln(topic, p, r.Offset, string(r.Key), string(r.Value), r.Headers)
+				fmt.Fprintln(&text, topic, p, r.Offset, string(r.Key), string(r.Value), r.Headers)
 			}
 		}
-		if fold, err := oracle.FoldChangelog(w.messages(logTopic, p)); err != nil || fold.Last == nil {
-			text += fmt.Sprintln(err, fold)
-		} else {
-			text += fmt.Sprintln(fold.Live, *fold.Last)
+	}
+	for _, log := range w.logs() {
+		for p := range w.partitions(log) {
+			if fold, err := oracle.FoldChangelog(w.messages(log, p)); err != nil || fold.Last == nil {
+				fmt.Fprintln(&text, err, fold)
+			} else {
+				fmt.Fprintln(&text, fold.Live, *fold.Last)
+			}
 		}
 	}
-	return text
+	return text.String()
+}
+
+// logs are the changelogs.
+func (w *world) logs() []string {
+	if w.s.Between > 0 {
+		return []string{logTopic, logTopic + ofStage}
+	}
+	return []string{logTopic}
 }
 
 // judge compares everything that was committed with what the oracle expects, and audits the changelog.
 func (w *world) judge() error {
-	input := make([][]oracle.Message, w.s.Partitions)
-	got := &proof.Observed{Live: []oracle.Entry{}, Results: []proof.Line{}, Late: []proof.Output{}, Dead: []proof.Output{}}
-	for p := range w.s.Partitions {
-		input[p] = w.messages(inTopic, p)
-		if err := w.observe(got, p); err != nil {
-			return err
-		}
-		if err := w.audit(p); err != nil {
-			return err
-		}
-	}
-	if anomalies := proof.Compare(proof.Expect(w.expected(), input), got); len(anomalies) > 0 {
-		return errors.New(proof.Report(anomalies, 5))
-	}
-	return nil
-}
-
-// observe adds what is there of one task.
-func (w *world) observe(got *proof.Observed, p int32) error {
-	fold, err := oracle.FoldChangelog(w.messages(logTopic, p))
+	got := &proof.Observed{Live: []oracle.Entry{}, Results: []proof.Line{}}
+	found, err := w.judgeState(got)
 	if err != nil {
 		return err
 	}
-	if fold.Last == nil {
-		return fmt.Errorf("%s/%d: no commit record", logTopic, p)
-	}
-	got.Counters = append(got.Counters, proof.Counters{Task: fold.Last.Counters, Aggregations: fold.Last.Aggregations, StreamTime: fold.Last.StreamTime})
-	for _, e := range fold.Live {
-		got.Live = append(got.Live, e)
-	}
-	for _, a := range w.s.Aggregations {
-		for _, m := range w.messages(resultTopic(a.Name), p) {
-			l, err := proof.ParseLine(m.Value, fmt.Sprintf("%s/%d at offset %d", resultTopic(a.Name), p, m.Offset))
-			if err != nil {
-				return err
-			}
-			got.Results = append(got.Results, l)
-		}
-	}
-	for _, to := range []struct {
-		topic string
-		list  *[]proof.Output
-	}{{lateTopic, &got.Late}, {deadTopic, &got.Dead}} {
-		for _, m := range w.messages(to.topic, p) {
-			o, err := proof.ParseOutput(m)
-			if err != nil {
-				return err
-			}
-			*to.list = append(*to.list, o)
-		}
+	if found = append(found, w.judgeResults(got)...); len(found) > 0 {
+		return errors.New(proof.Report(found, 5))
 	}
 	return nil
 }
 
 // audit holds the changelog to its own rules.
-func (w *world) audit(p int32) error {
-	dumper, err := job.NewDumper(w.jobConfig())
+func (w *world) audit(log string, p int32) error {
+	name, config := jobName, w.jobConfig()
+	if log != logTopic {
+		name, config = jobName+ofStage, w.stageConfig()
+	}
+	dumper, err := job.NewDumper(config)
 	if err != nil {
 		return err
 	}
-	audit := recovery.NewAudit(jobName, logTopic, p, w.cluster.Offsets(logTopic, p).Start, func(key, value []byte) error {
+	audit := recovery.NewAudit(name, log, p, w.cluster.Offsets(log, p).Start, func(key, value []byte) error {
 		if _, err := dumper.Append(nil, key, value, false); !errors.Is(err, job.ErrNoWindow) {
 			return err
 		}
 		return nil
 	})
-	audit.Take(w.cluster.Committed(logTopic, p))
+	audit.Take(w.cluster.Committed(log, p))
 	err = errors.Join(audit.Faults(), audit.Prove())
 	return errors.Join(err, audit.Close())
 }

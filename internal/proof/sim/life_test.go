@@ -18,19 +18,19 @@ type life struct {
 	ended  chan struct{} // closed when App.Run has returned and nothing of it runs any more
 	err    error         // of Run; valid when ended is closed
 
-	mu     sync.Mutex
-	dead   bool
-	death  chan struct{} // closed at the death
-	over   chan struct{} // closed when the process has come to its end
-	awake  chan struct{} // nil, or closed when a pause ends
-	hurt   *hurt         // what is to happen to it next; nil for nothing
-	struck chan struct{} // closed when its point was met
-	counts map[string]int
-	member string // of the group
+	mu      sync.Mutex
+	dead    bool
+	death   chan struct{} // closed at the death
+	over    chan struct{} // closed when the process has come to its end
+	awake   chan struct{} // nil, or closed when a pause ends
+	hurt    *hurt         // what is to happen to it next; nil for nothing
+	struck  chan struct{} // closed when its point was met
+	counts  map[string]int
+	members map[string]string // of the groups
 }
 
 func newLife(cancel context.CancelFunc) *life {
-	return &life{cancel: cancel, ended: make(chan struct{}), death: make(chan struct{}), over: make(chan struct{}), struck: make(chan struct{}), counts: map[string]int{}}
+	return &life{cancel: cancel, ended: make(chan struct{}), death: make(chan struct{}), over: make(chan struct{}), struck: make(chan struct{}), counts: map[string]int{}, members: map[string]string{}}
 }
 
 // arm says what is to happen next. Effects are counted from here.

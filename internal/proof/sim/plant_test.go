@@ -11,9 +11,11 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/tidemark-streams/tidemark/internal/job"
 	"github.com/tidemark-streams/tidemark/internal/kafka"
 	"github.com/tidemark-streams/tidemark/internal/record"
 	"github.com/tidemark-streams/tidemark/internal/store/storetest"
+	"github.com/tidemark-streams/tidemark/window"
 )
 
 // plant is a promise that is broken on purpose, to show that the simulation notices. The zero plant breaks none.
@@ -23,6 +25,7 @@ type plant struct {
 	writer func(kafka.Writer) kafka.Writer
 	log    func(l kafka.Log, topic string) kafka.Log
 	disk   func(vfs.FS) vfs.FS
+	job    func(*job.Config)
 }
 
 // plants are the defects that the simulation must see.
@@ -62,6 +65,77 @@ var plants = []plant{
 	{name: "no fsync of directories", disk: func(fs vfs.FS) vfs.FS {
 		return without(fs, func(path string) bool { return !strings.HasSuffix(path, ".tmp") })
 	}},
+	{name: "a stage that leaves readings out", writer: func(w kafka.Writer) kafka.Writer {
+		return &filter{Writer: w, drop: func(n int, m *kafka.Message) bool { return n%5 == 4 && m.Topic == between }}
+	}},
+	{name: "a stage that hands its last reading on again", writer: func(w kafka.Writer) kafka.Writer { return &stutter{Writer: w} }},
+	{name: "what dedup knows is not in the changelog", writer: func(w kafka.Writer) kafka.Writer {
+		return &filter{Writer: w, drop: func(_ int, m *kafka.Message) bool {
+			return m.Topic == logTopic && bytes.Contains(m.Key, []byte(job.MemoryName))
+		}}
+	}},
+	{name: "what is told before the end left out", writer: func(w kafka.Writer) kafka.Writer {
+		return &filter{Writer: w, drop: func(n int, m *kafka.Message) bool {
+			return n%3 == 2 && strings.HasPrefix(m.Topic, "results") && bytes.Contains(m.Value, []byte(`"final":false`))
+		}}
+	}},
+	{name: "dedup that remembers for half the time", job: func(c *job.Config) { c.Dedup.Within /= 2 }},
+	{name: "any device makes stream time", job: func(c *job.Config) { c.Quorum = 0 }},
+	{name: "sessions a little too long", job: func(c *job.Config) {
+		windows(c, func(kind window.Kind) window.Kind {
+			if s, ok := kind.(window.Session); ok {
+				return window.Session{Gap: s.Gap + s.Gap/8}
+			}
+			return kind
+		})
+	}},
+	{name: "days of another zone", job: func(c *job.Config) {
+		windows(c, func(kind window.Kind) window.Kind {
+			if k, ok := kind.(window.Calendar); ok {
+				kind, _ = window.NewCalendar(k.Unit(), "UTC") // which is known everywhere
+			}
+			return kind
+		})
+	}},
+	{name: "windows that overlap a little later", job: func(c *job.Config) {
+		windows(c, func(kind window.Kind) window.Kind {
+			if h, ok := kind.(window.Hopping); ok {
+				h.Offset = (h.Offset + 1) % h.Step
+				return h
+			}
+			return kind
+		})
+	}},
+}
+
+// windows changes the windows of all aggregations.
+func windows(c *job.Config, change func(window.Kind) window.Kind) {
+	for i := range c.Aggregations {
+		c.Aggregations[i].Window = change(c.Aggregations[i].Window)
+	}
+}
+
+// stutter hands the last reading of one commit on once more in the next one.
+type stutter struct {
+	kafka.Writer
+	last *kafka.Message
+}
+
+// Send implements kafka.Writer.
+func (s *stutter) Send(ctx context.Context, messages []kafka.Message) ([]int64, error) {
+	all := messages
+	if s.last != nil && len(messages) > 0 {
+		all = append([]kafka.Message{*s.last}, messages...)
+	}
+	for i := range messages {
+		if messages[i].Topic == between {
+			one := messages[i]
+			one.Key, one.Value = bytes.Clone(one.Key), bytes.Clone(one.Value)
+			s.last = &one
+		}
+	}
+	offsets, err := s.Writer.Send(ctx, all)
+	return offsets[min(len(offsets), len(all)-len(messages)):], err
 }
 
 // filter leaves messages out, and says that they were written. n counts the sends of the writer from 1.

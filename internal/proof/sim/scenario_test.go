@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 )
 
@@ -17,7 +18,10 @@ type scenario struct {
 	MaxBytes     int           `json:"max_bytes"`
 	Interval     int64         `json:"interval_ms"`
 	Checkpoint   int64         `json:"checkpoint_ms"`
-	MaxLag       int64         `json:"max_lag,omitempty"` // ms; not 0: keys have times of their own, and some lag behind
+	MaxLag       int64         `json:"max_lag,omitempty"`  // ms; not 0: keys have times of their own, and some lag behind
+	Quorum       int           `json:"quorum,omitempty"`   // devices that make stream time
+	Dedup        int64         `json:"dedup_ms,omitempty"` // and readings come twice
+	Between      int32         `json:"between,omitempty"`  // partitions of the topic between the stages, 0 without a stage (R3)
 	Waves        []wave        `json:"waves"`
 	Hurts        [][]hurt      `json:"hurts"` // of each instance, one after the other
 	Requests     []request     `json:"requests,omitempty"`
@@ -31,6 +35,11 @@ type aggregation struct {
 	Size      int64    `json:"size"`
 	Step      int64    `json:"step,omitempty"`
 	Offset    int64    `json:"offset,omitempty"`
+	Gap       int64    `json:"gap,omitempty"`     // not 0: sessions
+	Unit      string   `json:"unit,omitempty"`    // not "": days, weeks or months of zone
+	Zone      string   `json:"zone,omitempty"`    //
+	Updates   bool     `json:"updates,omitempty"` // results that are not final are published too
+	Current   bool     `json:"current,omitempty"` // and the last one of a key is its newest
 	Grace     int64    `json:"grace"`
 	Functions []string `json:"functions"`
 }
@@ -98,7 +107,7 @@ var points = []struct {
 	{"fence", 3}, {"send", 12}, {"commit", 12}, {"fetch in", 20}, {"fetch changelog", 8}, {"offsets", 8}, {"ask", 3}, {"set-offset", 8},
 	{"group-offsets", 3}, {"join", 1}, {"topics", 2},
 	{"file create", 4}, {"file write", 12}, {"file sync", 10}, {"file close", 6}, {"file rename", 4}, {"file opendir", 6}, {"file remove", 3},
-	{"file list", 6}, {"file mkdir", 2},
+	{"file list", 6}, {"file mkdir", 2}, {"fetch between", 15}, {"fetch changelog-rekey", 6},
 	{"step recover.identify", 2}, {"step recover.fence", 2}, {"step recover.tail", 2}, {"step recover.birth-send", 1}, {"step recover.birth-commit", 1},
 	{"step recover.load", 2}, {"step recover.replay", 2}, {"step recover.prove", 2}, {"step recover.anchor", 2}, {"step recover.done", 2},
 	{"step commit.send", 10}, {"step commit.end", 10}, {"step commit.ended", 10}, {"step checkpoint.slice", 4}, {"step checkpoint.publish", 4},
@@ -118,13 +127,14 @@ func draw(seed uint64) *scenario {
 	for n := range 1 + r.IntN(2) {
 		s.Aggregations = append(s.Aggregations, drawAggregation(r, n))
 	}
-	length := int64(1000 + r.IntN(12_000)) // ms
-	for range 2 + r.IntN(8) {
+	drawKinds(rand.New(rand.NewPCG(seed, 0x52)), s)
+	length := int64(1000 + r.IntN(18_000)) // ms
+	for range 3 + r.IntN(10) {
 		s.Waves = append(s.Waves, wave{At: r.Int64N(length), N: 1 + r.IntN(25), Seed: r.Uint64()})
 	}
 	for range s.Instances {
 		var list []hurt
-		for range r.IntN(8) {
+		for range r.IntN(12) {
 			list = append(list, drawHurt(r))
 		}
 		s.Hurts = append(s.Hurts, list)
@@ -156,7 +166,7 @@ func drawAggregation(r *rand.Rand, n int) aggregation {
 	for _, name := range functionNames {
 		odds := 3
 		if strings.HasPrefix(name, "stddev") {
-			odds = 8 // the oracle takes most of its time for exact roots
+			odds = 20 // the oracle takes most of its time for exact roots
 		}
 		if r.IntN(odds) == 0 {
 			a.Functions = append(a.Functions, name)
@@ -166,6 +176,58 @@ func drawAggregation(r *rand.Rand, n int) aggregation {
 		a.Functions = functionNames[:5]
 	}
 	return a
+}
+
+// drawKinds makes some windows sessions or the calendar's, and gives the job more to do: a quorum, dedup, a stage.
+func drawKinds(r *rand.Rand, s *scenario) {
+	for n := range s.Aggregations {
+		a := &s.Aggregations[n]
+		switch k := r.IntN(10); {
+		case k < 3:
+			a.Gap, a.Size, a.Step, a.Offset = []int64{500, 2000, 8000, 40_000}[r.IntN(4)], 0, 0, 0
+		case k < 5:
+			a.Unit, a.Size, a.Step, a.Offset = []string{"day", "day", "week", "month"}[r.IntN(4)], 0, 0, 0
+			a.Zone = []string{"Europe/Brussels", "Asia/Kathmandu", "America/St_Johns", "Australia/Lord_Howe"}[r.IntN(4)]
+		}
+		a.Updates = r.IntN(4) == 0
+		a.Current = a.Updates && r.IntN(2) == 0
+	}
+	if r.IntN(6) == 0 {
+		s.Quorum = 2 + r.IntN(2)
+	}
+	if r.IntN(4) == 0 {
+		s.Dedup = []int64{64, 5000, 60_000, 600_000}[r.IntN(4)]
+	}
+	if r.IntN(5) == 0 {
+		s.Between = 1 + r.Int32N(3)
+	}
+}
+
+// kinds names what is in a scenario.
+func (s *scenario) kinds() (all []string) {
+	has := func(name string, ok bool) {
+		if ok && !slices.Contains(all, name) {
+			all = append(all, name)
+		}
+	}
+	for i := range s.Aggregations {
+		a := &s.Aggregations[i]
+		has("sessions", a.Gap > 0)
+		has("calendar", a.Unit != "")
+		has("hopping", a.Step > 0)
+		has("tumbling", a.Gap == 0 && a.Unit == "" && a.Step == 0)
+		has("updates", a.Updates)
+		has("current", a.Current)
+	}
+	has("quorum", s.Quorum > 1)
+	has("dedup", s.Dedup > 0)
+	has("stage", s.Between > 0)
+	return all
+}
+
+// calendar tells whether there are windows so long that time must fly.
+func (s *scenario) calendar() bool {
+	return slices.ContainsFunc(s.Aggregations, func(a aggregation) bool { return a.Unit != "" })
 }
 
 func drawHurt(r *rand.Rand) hurt {

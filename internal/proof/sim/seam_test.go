@@ -53,7 +53,7 @@ func (s *seam) Group(options kafka.GroupOptions) (g kafka.Group, err error) {
 	joined := options.Joined
 	options.Joined = func(id string) {
 		s.life.mu.Lock()
-		s.life.member = id
+		s.life.members[options.Group] = id
 		s.life.mu.Unlock()
 		joined(id)
 	}

@@ -71,12 +71,24 @@ func (s *scenario) smaller() (all []*scenario) {
 	if s.MaxLag > 0 {
 		add(func(c *scenario) { c.MaxLag = 0 })
 	}
+	if s.Dedup > 0 {
+		add(func(c *scenario) { c.Dedup = 0 })
+	}
+	if s.Quorum > 0 {
+		add(func(c *scenario) { c.Quorum = 0 })
+	}
+	if s.Between > 0 {
+		add(func(c *scenario) { c.Between-- })
+	}
 	if s.Partitions > 1 {
 		add(func(c *scenario) { c.Partitions-- })
 	}
 	for n := range s.Aggregations {
 		if len(s.Aggregations) > 1 {
 			add(func(c *scenario) { c.Aggregations = slices.Delete(c.Aggregations, n, n+1) })
+		}
+		if s.Aggregations[n].Updates {
+			add(func(c *scenario) { c.Aggregations[n].Updates, c.Aggregations[n].Current = false, false })
 		}
 		if a := s.Aggregations[n]; a.Step != 0 || a.Offset != 0 || len(a.Functions) > 1 {
 			add(func(c *scenario) {

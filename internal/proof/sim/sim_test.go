@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"syscall"
@@ -21,6 +22,7 @@ var (
 	seedFlag = flag.Uint64("sim.seed", 0, "seed of the first scenario; 0 is a new one")
 	runsFlag = flag.Int("sim.runs", 0, "so many scenarios; 0: as many as there is time for")
 	timeFlag = flag.Duration("sim.time", 3*time.Second, "how long scenarios are drawn, without sim.runs")
+	fileFlag = flag.String("sim.report", os.Getenv("TIDEMARK_REPORT"), "file that a report of the run is added to")
 	logFlag  = flag.Bool("sim.log", false, "print the log of the instances")
 )
 
@@ -49,32 +51,49 @@ func play(t *testing.T, s *scenario, p *plant) (tally, error) {
 func TestSim(t *testing.T) {
 	// One at a time, so that the order of goroutines hardly depends on anything but the scenario.
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	defer debug.SetGCPercent(debug.SetGCPercent(400)) // what a scenario leaves goes with it
 	seed := *seedFlag
 	if seed == 0 {
 		seed = uint64(time.Now().UnixNano()) >> 10 << 10
 	}
 	fmt.Fprintf(os.Stderr, "sim: source %s, seed %d; again: make sim SEED=%d RUNS=%d\n", source(), seed, seed, *runsFlag)
-	began, spent, all, n := time.Now(), computed(), newTally(), 0
-	for ; *runsFlag > 0 && n < *runsFlag || *runsFlag == 0 && time.Since(began) < *timeFlag; n++ {
-		s := draw(seed + uint64(n))
+	all := newCampaign(seed)
+	for *runsFlag > 0 && all.scenarios < *runsFlag || *runsFlag == 0 && time.Since(all.began) < *timeFlag {
+		s := draw(seed + uint64(all.scenarios))
 		counted, err := play(t, s, &plant{})
 		all.add(&counted)
+		all.scenarios++
+		all.tell()
 		if err == nil && *runsFlag == 1 { // a replay
 			err = failing(t, s, &plant{}, replays)
 		}
 		if err != nil {
 			t.Errorf("scenario %d: %v\nagain: make sim SEED=%d RUNS=1", s.Seed, err, s.Seed)
 			smallest, failure := shrink(t, s, &plant{})
+			all.anomalies = append(all.anomalies, fmt.Sprintf("scenario %d: %v\nsmallest:\n%s", s.Seed, err, smallest))
 			t.Errorf("smallest: %v\nto keep it: testdata/kept/NAME.json\n%s", failure, smallest)
 			break
 		}
 	}
-	t.Logf("%d scenarios from seed %d in %v, %.0f a minute of one core: %s", n, seed, time.Since(began).Round(time.Millisecond),
-		float64(n)/(computed()-spent).Minutes(), &all)
+	t.Logf("%d scenarios from seed %d in %v, %.0f of them and %.0f crashes a minute of one core: %s", all.scenarios, seed,
+		time.Since(all.began).Round(time.Millisecond), all.perMinute(all.scenarios), all.perMinute(all.crashes), all)
+	if *fileFlag != "" {
+		all.report(t, *fileFlag)
+	}
 	if all.crashes == 0 {
 		t.Error("nothing crashed")
 	}
+	for _, kind := range kinds {
+		if all.scenarios >= manyScenarios && all.kinds[kind] == 0 {
+			t.Errorf("no scenario with %s", kind)
+		}
+	}
 }
+
+// kinds are all that a scenario may hold, and manyScenarios so many that each is among them.
+var kinds = []string{"tumbling", "hopping", "sessions", "calendar", "updates", "current", "quorum", "dedup", "stage"}
+
+const manyScenarios = 200
 
 // replays is how often one scenario is tried again when it is the only one asked for.
 const replays = 100
@@ -154,5 +173,5 @@ func source() string {
 // String is the tally in one line.
 func (t *tally) String() string {
 	return fmt.Sprintf("%d processes, %d crashes (%d power failures, %d hurts at their point), %d pauses, %d planned stops, %d requests failed, "+
-		"%d operations of disks failed, recovered from %v", t.lives, t.crashes, t.powers, t.met, t.pauses, t.stops, t.injected, t.broken, t.recovered)
+		"%d operations of disks failed, recovered from %v; scenarios with %v", t.lives, t.crashes, t.powers, t.met, t.pauses, t.stops, t.injected, t.broken, t.recovered, t.kinds)
 }

@@ -26,7 +26,9 @@ import (
 const (
 	jobName   = "job"
 	inTopic   = "in"
+	between   = "between"
 	logTopic  = "changelog"
+	ofStage   = "-rekey" // behind the names of the job and its changelog, of those of the stage before it
 	lateTopic = "late"
 	deadTopic = "dead"
 )
@@ -64,6 +66,7 @@ type tally struct {
 	broken    int            // operations of disks that failed
 	recovered map[string]int // by where they began
 	points    map[string]int // where processes were ended
+	kinds     map[string]int // scenarios by what is in them
 }
 
 func (t *tally) add(o *tally) {
@@ -81,21 +84,29 @@ func (t *tally) add(o *tally) {
 	for k, n := range o.points {
 		t.points[k] += n
 	}
+	for k, n := range o.kinds {
+		t.kinds[k] += n
+	}
 }
 
-func newTally() tally { return tally{recovered: map[string]int{}, points: map[string]int{}} }
+func newTally() tally {
+	return tally{recovered: map[string]int{}, points: map[string]int{}, kinds: map[string]int{}}
+}
 
 func newWorld(s *scenario, p *plant, dir string, log *slog.Logger) *world {
 	w := &world{s: s, plant: p, dir: dir, cluster: kafkatest.New("cluster"), calm: make(chan struct{}), log: log, tally: newTally(),
-		feed: &feeder{partitions: s.Partitions, clock: make([]int64, s.Partitions), behind: s.MaxLag / 2}}
+		feed: newFeeder(s)}
 	w.cluster.CreateTopic(inTopic, s.Partitions, nil)
 	for _, a := range s.Aggregations {
-		w.cluster.CreateTopic(resultTopic(a.Name), s.Partitions, nil)
+		w.cluster.CreateTopic(resultTopic(a.Name), s.Partitions, resultConfigs(&a))
 	}
 	w.cluster.CreateTopic(lateTopic, s.Partitions, nil)
 	w.cluster.CreateTopic(deadTopic, s.Partitions, nil)
+	for _, kind := range s.kinds() {
+		w.kinds[kind]++
+	}
 	if slices.ContainsFunc(s.Events, func(e event) bool { return e.Kind == "compact" }) {
-		w.cluster.CreateTopic(logTopic, s.Partitions, kafka.ChangelogConfigs) // otherwise the first instance makes it
+		w.cluster.CreateTopic(logTopic, s.tasks(), kafka.ChangelogConfigs) // otherwise the first instance makes it
 	}
 	for n := range s.Instances {
 		i := &instance{w: w, number: n, path: filepath.Join(dir, fmt.Sprint(n)), random: rand.New(rand.NewPCG(s.Seed, uint64(n)))}
@@ -103,6 +114,22 @@ func newWorld(s *scenario, p *plant, dir string, log *slog.Logger) *world {
 		w.instances = append(w.instances, i)
 	}
 	return w
+}
+
+// resultConfigs are the settings of a result topic.
+func resultConfigs(a *aggregation) map[string]string {
+	if a.Current {
+		return map[string]string{"cleanup.policy": "compact"}
+	}
+	return nil
+}
+
+// tasks is how many tasks the job has.
+func (s *scenario) tasks() int32 {
+	if s.Between > 0 {
+		return s.Between
+	}
+	return s.Partitions
 }
 
 func resultTopic(aggregation string) string { return "results-" + aggregation }
@@ -195,7 +222,7 @@ func (w *world) happen() {
 			<-time.After(time.Duration(e.At) * time.Millisecond)
 			switch e.Kind {
 			case "compact":
-				for p := range w.s.Partitions {
+				for p := range w.s.tasks() {
 					w.cluster.Compact(logTopic, p)
 				}
 			case "clock":
@@ -206,7 +233,11 @@ func (w *world) happen() {
 				w.cluster.HoldMarkers(false)
 				w.cluster.ReleaseMarkers()
 			case "abort":
-				w.cluster.AbortTransaction(fmt.Sprintf("%s-%d", logTopic, int32(e.For)%w.s.Partitions))
+				log, tasks := logTopic, w.s.tasks()
+				if w.s.Between > 0 && e.For%2 == 0 {
+					log, tasks = logTopic+ofStage, w.s.Partitions
+				}
+				w.cluster.AbortTransaction(fmt.Sprintf("%s-%d", log, int32(e.For)%tasks))
 			case "away":
 				<-time.After(time.Duration(e.For) * time.Millisecond) // inject looks at the time
 			}
@@ -256,6 +287,20 @@ func (w *world) inject(c kafkatest.Call) kafkatest.Verdict {
 // epoch is when time begins in a bubble.
 var epoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
+// parts are the options of the jobs that a process of an instance runs: the stage, if there is one, and the job.
+func (w *world) parts(i *instance, l *life) []tidemark.Options {
+	job := w.options(i, l)
+	if w.s.Between == 0 {
+		return []tidemark.Options{job}
+	}
+	stage := job
+	stage.Job, stage.Changelog.Topic, stage.StateDir = jobName+ofStage, logTopic+ofStage, filepath.Join(i.path, "rekey")
+	stage.Results, stage.Compacted, stage.Late, stage.Stage = []string{between}, nil, "", &tidemark.Stage{Partitions: w.s.Between}
+	stage.Processor = processor(w.stageConfig())
+	job.Input, job.Topics.InputLater = between, true
+	return []tidemark.Options{stage, job}
+}
+
 // options are those of a process of an instance.
 func (w *world) options(i *instance, l *life) tidemark.Options {
 	o := tidemark.Options{
@@ -270,20 +315,37 @@ func (w *world) options(i *instance, l *life) tidemark.Options {
 		At: func(ctx context.Context, _ int32, step string) error {
 			return l.pass(ctx, "step "+step, func() error { return nil })
 		},
-		Processor: func(partition, partitions int32, limits tidemark.Limits) (tidemark.Processor, error) {
-			return job.New(w.jobConfig(), partition, partitions, job.Limits(limits))
-		},
+		Processor: processor(w.jobConfig()),
 	}
 	for _, a := range w.s.Aggregations {
 		o.Results = append(o.Results, resultTopic(a.Name))
+		if a.Current {
+			o.Compacted = append(o.Compacted, resultTopic(a.Name))
+		}
 	}
 	return o
+}
+
+func processor(c job.Config) func(partition, partitions int32, limits tidemark.Limits) (tidemark.Processor, error) {
+	return func(partition, partitions int32, limits tidemark.Limits) (tidemark.Processor, error) {
+		return job.New(c, partition, partitions, job.Limits(limits))
+	}
+}
+
+// stageConfig is that of the stage before the job.
+func (w *world) stageConfig() job.Config {
+	c := w.jobConfig()
+	c.Input, c.Part, c.Partitioner, c.Quorum, c.Dedup, c.Aggregations = inTopic, job.Relay, job.Unchecked, 0, job.Dedup{}, nil
+	return c
 }
 
 func (w *world) jobConfig() job.Config {
 	format := reading.DefaultFormat()
 	format.Key, format.Values, format.Time, format.Unit = []string{"device"}, []string{"v"}, "ts", reading.Milliseconds
-	c := job.Config{Input: inTopic, Format: format, Partitioner: job.Unchecked, MaxLag: w.s.MaxLag}
+	c := job.Config{Input: inTopic, Format: format, Partitioner: job.Unchecked, MaxLag: w.s.MaxLag, Quorum: w.s.Quorum, Dedup: job.Dedup{Within: w.s.Dedup}}
+	if w.s.Between > 0 {
+		c.Input, c.Part, c.Partitioner = between, job.Relayed, job.Murmur2
+	}
 	for _, a := range w.s.Aggregations {
 		var functions aggregate.Functions
 		var percents aggregate.Percents
@@ -294,13 +356,31 @@ func (w *world) jobConfig() job.Config {
 			}
 			functions, percents = functions|f, percents|p
 		}
-		var kind window.Kind = window.Tumbling{Size: a.Size, Offset: a.Offset}
-		if a.Step > 0 {
-			kind = window.Hopping{Size: a.Size, Step: a.Step, Offset: a.Offset}
-		}
-		c.Aggregations = append(c.Aggregations, job.Aggregation{Name: a.Name, Window: kind, Grace: a.Grace, Functions: functions, Percents: percents})
+		c.Aggregations = append(c.Aggregations, job.Aggregation{Name: a.Name, Window: a.kind(), Grace: a.Grace, Functions: functions, Percents: percents,
+			Updates: a.Updates, Current: a.Current})
+	}
+	if w.plant.job != nil {
+		w.plant.job(&c)
 	}
 	return c
+}
+
+// kind is the kind of window.
+func (a *aggregation) kind() window.Kind {
+	switch {
+	case a.Gap > 0:
+		return window.Session{Gap: a.Gap}
+	case a.Unit != "":
+		unit, failed := window.ParseUnit(a.Unit)
+		kind, err := window.NewCalendar(unit, a.Zone)
+		if err = errors.Join(failed, err); err != nil {
+			panic(err)
+		}
+		return kind
+	case a.Step > 0:
+		return window.Hopping{Size: a.Size, Step: a.Step, Offset: a.Offset}
+	}
+	return window.Tumbling{Size: a.Size, Offset: a.Offset}
 }
 
 // untilIdle runs an instance until everything is committed.
@@ -308,9 +388,7 @@ func (i *instance) untilIdle() error {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	l := newLife(cancel)
-	options := i.w.options(i, l)
-	options.UntilIdle = true
-	err := i.run(ctx, l, options)
+	err := i.run(ctx, l, true)
 	if err == nil && ctx.Err() != nil {
 		err = fmt.Errorf("not idle after %v", limit)
 	}
@@ -319,16 +397,45 @@ func (i *instance) untilIdle() error {
 }
 
 // run is one process from its start to its end.
-func (i *instance) run(ctx context.Context, l *life, options tidemark.Options) error {
+func (i *instance) run(ctx context.Context, l *life, untilIdle bool) error {
 	i.w.count(func(t *tally) { t.lives++ })
-	app, err := tidemark.New(options)
-	if err == nil {
-		err = app.Run(ctx)
-	}
+	err := i.work(ctx, l, untilIdle)
 	l.err = err
 	close(l.over) // what was still under way ends with the process: a slow disk that its stop gave up on
 	close(l.ended)
 	return err
+}
+
+// work runs the jobs of a process as the command does: side by side, and the first that ends stops the other; until idle
+// one after the other.
+func (i *instance) work(ctx context.Context, l *life, untilIdle bool) (failed error) {
+	parts := i.w.parts(i, l)
+	one := func(ctx context.Context, options tidemark.Options) error {
+		options.UntilIdle = untilIdle
+		app, err := tidemark.New(options)
+		if err != nil {
+			return err
+		}
+		return app.Run(ctx)
+	}
+	if untilIdle || len(parts) == 1 {
+		for n := 0; n < len(parts) && failed == nil && ctx.Err() == nil; n++ {
+			failed = one(ctx, parts[n])
+		}
+		return failed
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	failures := make([]error, len(parts))
+	var group sync.WaitGroup
+	for n, options := range parts {
+		group.Go(func() {
+			defer stop()
+			failures[n] = one(ctx, options)
+		})
+	}
+	group.Wait()
+	return errors.Join(failures...)
 }
 
 // scratch makes a directory for a scenario. One on a file system in memory has no identity that outlives a process, so its
