@@ -200,7 +200,7 @@ func TestSamplesGrow(t *testing.T) {
 		t.Errorf("flat: %q", faults)
 	}
 	if faults := run(func(n int64) sample {
-		return sample{memory: 100<<20 + n<<20, files: 30 + n, goroutines: 100 + 2*n, disk: 1<<20 + n<<16}
+		return sample{memory: 100<<20 + n<<21, files: 30 + n, goroutines: 100 + 2*n, disk: 1<<20 + n<<16}
 	}); len(faults) != 4 {
 		t.Errorf("everything grows, noticed is %q", faults)
 	}
