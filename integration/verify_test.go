@@ -100,12 +100,18 @@ func TestVerifyRefuses(t *testing.T) {
 	}
 }
 
-// TestVerifyWithoutOracle tries a job with sessions, days of a time zone, percentiles, dedup, a quorum and results before
-// their end, which has no oracle: a clean run over the same readings stands in for it.
-func TestVerifyWithoutOracle(t *testing.T) {
+// TestVerifyKinds tries one job with sessions, days of a time zone, percentiles, dedup, a quorum, updates and current values;
+// one whose readings go through a stage first, under two keys; and one with several readings in a record, stream time by
+// key, and windows that silence closes. The oracle judges all of them.
+func TestVerifyKinds(t *testing.T) {
 	t.Parallel()
-	v, code, said := verify(t, "-c", "testdata/no-oracle.yaml", "--kills", "8", "--seed", fmt.Sprint(1+seed(t)%1_000_000))
-	if code != 0 || v.Useful < 8 || !strings.Contains(said, "held against a run of its own") {
-		t.Errorf("exit code %d, %+v; it said:\n%s", code, v, said)
+	for _, name := range []string{"kinds", "rekey", "shapes"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v, code, said := verify(t, "-c", "testdata/"+name+".yaml", "--kills", "8", "--seed", fmt.Sprint(1+seed(t)%1_000_000))
+			if code != 0 || v.Useful < 8 || v.Rounds == 0 {
+				t.Errorf("exit code %d, %+v; it said:\n%s", code, v, said)
+			}
+		})
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -22,7 +21,6 @@ import (
 	"github.com/tidemark-streams/tidemark/internal/proof"
 	"github.com/tidemark-streams/tidemark/internal/proof/oracle"
 	"github.com/tidemark-streams/tidemark/internal/proof/trial"
-	"github.com/tidemark-streams/tidemark/reading"
 )
 
 // verifyOptions are what the command line says.
@@ -112,23 +110,14 @@ func (e *env) tryJob(ctx context.Context, o *verifyOptions) (err error) {
 type verification struct {
 	options  trial.Options
 	readings string // in words
-	where    string // the brokers, in words
+	brokers  []string
+	embedded bool
 	close    func()
 	progress *progress
 }
 
 // newTrial makes the options of a trial out of the job's file.
 func (e *env) newTrial(ctx context.Context, o *verifyOptions, defined *config.Job, dir string) (*verification, error) {
-	if defined.Input.Rekey.On {
-		return nil, errors.New("verify of a job with input.rekey: not yet: its oracle reads input that is partitioned by the key")
-	}
-	model, foreign, err := oracleConfig(defined)
-	if err != nil {
-		return nil, err
-	}
-	if len(foreign) > 0 {
-		e.say("verify: the oracle does not know %s: the job is held against a run of its own that nobody disturbs", strings.Join(foreign, ", "))
-	}
 	binary, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -137,31 +126,31 @@ func (e *env) newTrial(ctx context.Context, o *verifyOptions, defined *config.Jo
 	if err != nil {
 		return nil, err
 	}
+	model := proof.Model(defined)
+	model.Partitions = int32(max(defined.Kafka.EmbeddedPartitions, 1))
 	v := &verification{close: func() {}, progress: e.progress("verify", int64(o.kills)), readings: "generated readings"}
 	v.options = trial.Options{Prefix: defined.Name + "-verify", Dir: dir, Rate: verifyRate, Seed: o.seed, Kills: o.kills,
-		Duration: o.duration, Points: o.points, Clean: len(foreign) > 0, Parallel: o.parallel, Tell: e.tellTrial(o, v)}
-	model.Partitions = int32(max(defined.Kafka.EmbeddedPartitions, 1))
-	if err := e.reachTrial(ctx, defined, v, model); err != nil {
+		Duration: o.duration, Points: o.points, Parallel: o.parallel, Tell: e.tellTrial(o, v)}
+	if err := e.reachTrial(ctx, defined, v, &model); err != nil {
 		v.close()
 		return nil, err
 	}
-	if v.options.Source == nil && slices.Contains(foreign, foreignInput) {
-		v.close()
-		return nil, errors.New("verify cannot make up readings that are read as this job reads them: it needs some in " + defined.Input.Topic + " of brokers of your own")
-	}
 	if v.options.Source == nil {
-		v.options.Source = trial.Generated(model)
+		if v.options.Source, err = trial.Generated(&model, defined.Input.Rekey.On); err != nil {
+			v.close()
+			return nil, fmt.Errorf("verify: %w: it needs some in %s of brokers of your own", err, defined.Input.Topic)
+		}
 	}
-	var brokers []string
-	if defined.Kafka.Embedded {
-		brokers = []string{v.where}
+	v.options.Job = proof.Job{Binary: binary, Oracle: model, Pairs: proof.Pairs(defined), NoLate: defined.Late == "",
+		Variables: slices.Concat(config.OwnVariables(os.Environ()), o.variables)}
+	if defined.IdleClose > 0 {
+		v.options.Job.Idle = min(verifyIdle, defined.IdleClose)
 	}
-	v.options.Job = proof.Job{Binary: binary, Oracle: *model, NoLate: defined.Late == "", Variables: slices.Concat(config.OwnVariables(os.Environ()), o.variables),
-		Render: func(j *proof.Job) ([]byte, error) {
-			return config.Rename(path, config.Names{Job: j.Name, Input: j.Input(), Late: j.Late(), DeadLetter: j.Dead(), Changelog: j.Changelog(),
-				Result: j.Results, StateDir: j.StateDir(), Brokers: brokers, Commit: min(verifyCommit, defined.Commit.Interval),
-				Checkpoint: min(verifyCheckpoint, defined.Checkpoint), MaxRecords: j.MaxRecords})
-		}}
+	v.options.Job.Render = func(j *proof.Job) ([]byte, error) {
+		return config.Rename(path, config.Names{Job: j.Name, Input: j.Input(), Late: j.Late(), DeadLetter: j.Dead(), Changelog: j.Changelog(),
+			Result: j.Results, StateDir: j.StateDir(), Brokers: v.brokers, Embedded: defined.Kafka.Embedded, Commit: min(verifyCommit, defined.Commit.Interval),
+			Checkpoint: min(verifyCheckpoint, defined.Checkpoint), MaxRecords: j.MaxRecords, IdleClose: j.Idle})
+	}
 	return v, nil
 }
 
@@ -170,6 +159,7 @@ const (
 	verifyRate       = 1000 // readings a second
 	verifyCommit     = 20 * time.Millisecond
 	verifyCheckpoint = 150 * time.Millisecond
+	verifyIdle       = 100 * time.Millisecond
 	verifyReadings   = 200_000 // of the job's own, at most
 )
 
@@ -180,7 +170,7 @@ func (e *env) reachTrial(ctx context.Context, defined *config.Job, v *verificati
 		if err != nil {
 			return err
 		}
-		v.where, v.close = addr, stop
+		v.brokers, v.embedded, v.close = []string{addr}, true, stop
 		v.options.Client = []kgo.Opt{kgo.SeedBrokers(addr)}
 		return nil
 	}
@@ -194,7 +184,7 @@ func (e *env) reachTrial(ctx context.Context, defined *config.Job, v *verificati
 		return err
 	}
 	defer admin.Close()
-	v.where = strings.Join(defined.Kafka.Brokers, ",")
+	v.brokers = defined.Kafka.Brokers
 	v.options.Client = connection.Dialing()
 	topics, err := admin.Topics(ctx, defined.Input.Topic)
 	if err != nil {
@@ -246,45 +236,4 @@ func (e *env) tellTrial(o *verifyOptions, v *verification) func(trial.Event) {
 		v.progress.set(int64(event.Summary.Useful), "%d useful kills of %d, %d comparisons, %d anomalies; %s", event.Summary.Useful, o.kills,
 			event.Summary.Rounds, len(event.Summary.Anomalies), event.Text)
 	}
-}
-
-// foreignInput is input that the oracle does not read.
-const foreignInput = "the way in which input is read"
-
-// oracleConfig makes the oracle's configuration out of the job's. foreign says what of the job the oracle does not know: the
-// job is held against a clean run then.
-func oracleConfig(defined *config.Job) (c *oracle.Config, foreign []string, err error) {
-	model := oracle.Defaults()
-	format, in := defined.Input.Format, defined.Input
-	model.Key, model.PartitionedBy, model.Values = format.Key, in.PartitionedBy, format.Values
-	model.Time = oracle.TimeField{Name: format.Time, Unit: format.Unit.String()}
-	model.MaxAhead, model.Min = min(format.MaxAhead.Milliseconds(), 1<<50), format.Min // sums of times stay far from overflow
-	model.Partitioner, model.MaxLag = string(in.Partitioner), in.MaxLag
-	plain := reading.Format{Key: format.Key, Values: format.Values, Time: format.Time, Unit: format.Unit, Min: format.Min, MaxAhead: format.MaxAhead}
-	if !reflect.DeepEqual(format, plain) || !format.Unit.Numeric() && format.Unit != reading.RFC3339 {
-		foreign = append(foreign, foreignInput)
-	}
-	if in.Quorum > 1 {
-		foreign = append(foreign, "time.quorum")
-	}
-	if defined.Dedup > 0 {
-		foreign = append(foreign, "dedup")
-	}
-	if defined.IdleClose > 0 {
-		return nil, nil, errors.New("verify cannot try idle_close: when silence closes windows depends on when processes run; leave it out of a copy of the file")
-	}
-	for _, a := range defined.Aggregations {
-		to := oracle.Aggregation{Name: a.Name, Grace: a.Grace, Functions: a.Functions.Names()}
-		if !oracleWindow(&to, a.Window) {
-			foreign = append(foreign, "windows of "+a.Name)
-		}
-		if a.Percents != 0 || slices.ContainsFunc(to.Functions, func(f string) bool { return !slices.Contains(oracle.Functions, f) }) {
-			foreign = append(foreign, "functions of "+a.Name)
-		}
-		if a.Updates || a.Current {
-			foreign = append(foreign, "results of "+a.Name+" before their end")
-		}
-		model.Aggregations = append(model.Aggregations, to)
-	}
-	return &model, foreign, nil
 }

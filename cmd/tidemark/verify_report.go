@@ -10,31 +10,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tidemark-streams/tidemark/internal/proof/oracle"
 	"github.com/tidemark-streams/tidemark/internal/proof/trial"
-	"github.com/tidemark-streams/tidemark/window"
 )
 
 // errAnomalies ends a trial that has found something.
 var errAnomalies = errors.New("not equal: what the job published differs from what an uninterrupted run would have")
-
-// oracleWindow is a kind of window in the oracle's words; false is one that it does not know, for which to has a size at
-// whose pace the time of generated readings goes on.
-func oracleWindow(to *oracle.Aggregation, kind window.Kind) bool {
-	switch w := kind.(type) {
-	case window.Tumbling:
-		to.Size, to.Offset = w.Size, w.Offset
-	case window.Hopping:
-		to.Size, to.Step, to.Offset = w.Size, w.Step, w.Offset
-	case window.Session:
-		to.Size = w.Gap
-		return false
-	default:
-		to.Size = 24 * window.Hour
-		return false
-	}
-	return true
-}
 
 // verifyJSON is the summary of a trial, for scripts.
 type verifyJSON struct {
@@ -141,8 +121,10 @@ func (e *env) tellVerdict(o *verifyOptions, s *trial.Summary) error {
 func (e *env) markdown(o *verifyOptions, v *verification, s *trial.Summary) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Kills: %d useful ones, %d anomalies\n\n", s.Useful, len(s.Anomalies))
-	where := "the user's brokers"
-	if len(v.options.Job.Brokers) == 0 && strings.HasPrefix(v.where, "127.") {
+	where := "the job's brokers"
+	if v.embedded {
+		where = "the embedded broker"
+	} else if strings.HasPrefix(v.brokers[0], "127.") {
 		where = "a broker on this machine"
 	}
 	fmt.Fprintf(&b, "`tidemark verify --seed %d --kills %d --parallel %d`, version %s, on %s; %s.\n%s/%s, %d processors%s.\n\n```\n%s```\n\n",

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -15,14 +16,17 @@ type Names struct {
 	Job, Input, Late, DeadLetter, Changelog string // Late is "" where the job has no such topic
 	Result                                  func(aggregation string) string
 	StateDir                                string
-	Brokers                                 []string // in place of the embedded broker; none to keep the job's brokers
+	Brokers                                 []string
+	Embedded                                bool // the job's own broker is embedded
 
 	// How often is written: a trial is short.
 	Commit, Checkpoint time.Duration
-	MaxRecords         int // of one commit; 0 for the job's own
+	MaxRecords         int           // of one commit; 0 for the job's own
+	IdleClose          time.Duration // 0 for a job without
 }
 
-// Rename returns the text of the file at path with other names. All that decides what comes out stays as it is written.
+// Rename returns the text of the file at path with other names. All that decides what comes out stays as it is written, but
+// for limits that would end a trial: max_bad.
 func Rename(path string, names Names) ([]byte, error) {
 	data, err := readFile(path)
 	if err != nil {
@@ -36,9 +40,21 @@ func Rename(path string, names Names) ([]byte, error) {
 		return nil, fmt.Errorf("%s: want one document with keys", path)
 	}
 	root := documents[0]
-	if len(names.Brokers) > 0 {
+	pinTopic(root)
+	drop(root, "dead_letter", "max_bad")
+	drop(root, "idle_close")
+	drop(root, "input", "time", "idle_close")
+	drop(root, "http")
+	if names.IdleClose > 0 {
+		put(root, text(milliseconds(names.IdleClose)), "idle_close")
+	}
+	if names.Embedded {
 		put(root, &yaml.Node{Kind: yaml.MappingNode}, "kafka")
-		put(root, textList(names.Brokers), "kafka", "brokers")
+	}
+	put(root, textList(names.Brokers), "kafka", "brokers")
+	put(root, text(names.Late), "late", "topic")
+	if err := absolute(root); err != nil {
+		return nil, err
 	}
 	for _, s := range []struct {
 		value string
@@ -46,17 +62,14 @@ func Rename(path string, names Names) ([]byte, error) {
 	}{
 		{names.Job, []string{"job"}}, {names.Input, []string{"input", "topic"}}, {"earliest", []string{"input", "start"}},
 		{names.DeadLetter, []string{"dead_letter", "topic"}}, {names.Changelog, []string{"changelog", "topic"}},
-		{names.StateDir, []string{"state", "dir"}}, {names.Late, []string{"late", "topic"}},
+		{names.StateDir, []string{"state", "dir"}},
 		{milliseconds(names.Commit), []string{"commit", "interval"}}, {milliseconds(names.Checkpoint), []string{"checkpoint", "interval"}},
 	} {
-		if s.value != "" {
-			put(root, text(s.value), s.path...)
-		}
+		put(root, text(s.value), s.path...)
 	}
 	if names.MaxRecords > 0 {
 		put(root, &yaml.Node{Kind: yaml.ScalarNode, Value: fmt.Sprint(names.MaxRecords)}, "commit", "max_records")
 	}
-	put(root, nil, "http")
 	if err := renameResults(root, names.Result); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -78,16 +91,69 @@ func renameResults(root *yaml.Node, result func(string) string) error {
 	return nil
 }
 
-// put sets what stands at a path of keys, making those that are missing; nil removes it.
+// pinTopic lets key fields that are the topic's name have that of the job's own topic.
+func pinTopic(root *yaml.Node) {
+	in := valueOf(root, "input")
+	if in == nil || in.Kind != yaml.MappingNode {
+		return
+	}
+	topic, keys := valueOf(in, "topic"), valueOf(in, "key")
+	if topic == nil || keys == nil {
+		return
+	}
+	for _, k := range keys.Content {
+		if of := valueOf(k, "record"); of != nil && of.Value == "topic" {
+			drop(k, "record")
+			put(k, text(topic.Value), "constant")
+		}
+	}
+}
+
+// ofFiles are the settings that name files.
+var ofFiles = [][]string{{"kafka", "tls", "ca"}, {"kafka", "tls", "cert"}, {"kafka", "tls", "key"}, {"kafka", "sasl", "password_file"}}
+
+// absolute lets paths mean the same in another working directory.
+func absolute(root *yaml.Node) error {
+	for _, path := range ofFiles {
+		at := root
+		for _, key := range path {
+			if at != nil && at.Kind == yaml.MappingNode {
+				at = valueOf(at, key)
+			} else {
+				at = nil
+			}
+		}
+		if at == nil || at.Value == "" {
+			continue
+		}
+		whole, err := filepath.Abs(at.Value)
+		if err != nil {
+			return err
+		}
+		at.Value = whole
+	}
+	return nil
+}
+
+// drop removes what stands at a path of keys.
+func drop(in *yaml.Node, path ...string) {
+	at := -1
+	if in.Kind == yaml.MappingNode {
+		at = keyAt(in, path[0])
+	}
+	switch {
+	case at < 0:
+	case len(path) == 1:
+		in.Content = slices.Delete(in.Content, at, at+2)
+	default:
+		drop(in.Content[at+1], path[1:]...)
+	}
+}
+
+// put sets what stands at a path of keys, making those that are missing.
 func put(in, value *yaml.Node, path ...string) {
 	at := keyAt(in, path[0])
-	switch {
-	case value == nil && at >= 0:
-		in.Content = slices.Delete(in.Content, at, at+2)
-		return
-	case value == nil:
-		return
-	case at < 0:
+	if at < 0 {
 		in.Content = append(in.Content, text(path[0]), &yaml.Node{Kind: yaml.MappingNode})
 		at = len(in.Content) - 2
 	}
@@ -134,11 +200,20 @@ func textList(values []string) *yaml.Node {
 }
 
 // OwnVariables returns those of the environment that are settings of the job and that Rename does not set: a trial runs
-// under them as the job does.
+// under them as the job does. Paths are made absolute.
 func OwnVariables(environ []string) []string {
+	environ = slices.Clone(environ)
+	for i, v := range environ {
+		name, value, _ := strings.Cut(v, "=")
+		named := slices.ContainsFunc(ofFiles, func(path []string) bool { return name == prefix+strings.ToUpper(strings.Join(path, "_")) })
+		if whole, err := filepath.Abs(value); named && value != "" && err == nil {
+			environ[i] = name + "=" + whole
+		}
+	}
 	replaced := []string{"JOB", "KAFKA_BROKERS", "KAFKA_EMBEDDED", "INPUT_TOPIC", "INPUT_START", "LATE_TOPIC", "DEAD_LETTER_TOPIC",
-		"CHANGELOG_TOPIC", "STATE_DIR", "COMMIT_INTERVAL", "COMMIT_MAX_RECORDS", "CHECKPOINT_INTERVAL", "HTTP_LISTEN"}
-	return slices.DeleteFunc(slices.Clone(environ), func(v string) bool {
+		"CHANGELOG_TOPIC", "STATE_DIR", "COMMIT_INTERVAL", "COMMIT_MAX_RECORDS", "CHECKPOINT_INTERVAL", "HTTP_LISTEN", "IDLE_CLOSE",
+		"INPUT_TIME_IDLE_CLOSE", "DEAD_LETTER_MAX_BAD"}
+	return slices.DeleteFunc(environ, func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
 		key, ours := strings.CutPrefix(name, prefix)
 		return !ours || slices.Contains(replaced, key) || slices.ContainsFunc(foreign, func(f string) bool { return strings.HasPrefix(name, f) })

@@ -1,6 +1,8 @@
 package config
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -16,7 +18,7 @@ func TestRename(t *testing.T) {
 		t.Fatal(err)
 	}
 	text, err := Rename(path, Names{Job: "n", Input: "n-in", Late: "n-late", DeadLetter: "n-dead", Changelog: "n-changelog",
-		Result: func(a string) string { return "n-" + a }, StateDir: "/tmp/n", Brokers: []string{"127.0.0.1:9"},
+		Result: func(a string) string { return "n-" + a }, StateDir: "/tmp/n", Brokers: []string{"127.0.0.1:9"}, Embedded: true,
 		Commit: 20 * time.Millisecond, Checkpoint: 150 * time.Millisecond, MaxRecords: 50})
 	if err != nil {
 		t.Fatal(err)
@@ -42,6 +44,45 @@ func TestRename(t *testing.T) {
 	}
 	if d := cmp.Diff(own.Input, got.Input); d != "" {
 		t.Error(d)
+	}
+}
+
+// What ends a job on purpose is left out, the topic's name as a key stays, and files are found from another directory.
+func TestRenameMore(t *testing.T) {
+	t.Chdir(t.TempDir())
+	const path = "job.yaml"
+	if err := os.WriteFile("secret", []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	err := os.WriteFile(path, []byte(`job: j
+kafka: {brokers: [a:1], sasl: {mechanism: plain, user: u, password_file: secret}}
+input:
+  topic: of-the-user
+  key: [device, {name: topic, record: topic}]
+  values: [v]
+  time: {field: ts, idle_close: 1m}
+aggregations: [{name: a, window: {tumbling: 1h}, functions: [count], output: {topic: out}}]
+dead_letter: {max_bad: 10/1m}
+`), 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := Rename(path, Names{Job: "n", Input: "n-in", DeadLetter: "n-dead", Changelog: "n-changelog", Result: func(a string) string { return "n-" + a },
+		StateDir: "/tmp/n", Brokers: []string{"b:2"}, Commit: time.Second, Checkpoint: time.Second, IdleClose: 100 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := Parse("renamed.yaml", text, nil)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	here, _ := filepath.Abs("secret")
+	if got.Late != "" || got.MaxBad.Readings != 0 || got.IdleClose != 100*time.Millisecond || got.Input.Topic != "n-in" || got.Kafka.Brokers[0] != "b:2" ||
+		got.Input.Format.Parts[1].Name != "of-the-user" || !strings.Contains(string(text), "password_file: "+here) {
+		t.Errorf("%s", text)
+	}
+	if got := OwnVariables([]string{"TIDEMARK_KAFKA_TLS_CA=secret"}); got[0] != "TIDEMARK_KAFKA_TLS_CA="+here {
+		t.Errorf("%q", got)
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 type Expected struct {
 	Config   *oracle.Config
 	Outcomes []*oracle.Outcome // by input partition
+	Pairs    []ExpectedPair    // of a job whose readings go through a stage, in place of the outcomes
 
 	answers map[question]answer // kept from comparison to comparison: a deviation takes the oracle long
 }
@@ -64,11 +65,13 @@ func Expect(config *oracle.Config, input [][]oracle.Message) *Expected {
 // Observed is what tidemark published. A nil part is not compared; an empty one is, and lacks everything.
 type Observed struct {
 	State    []Line         // `state dump`
-	Results  []Line         // the result topics
+	Results  []Line         // the result topics, final ones alone where there are others
+	Updates  []Line         // all results of aggregations that publish some before the end, in the order of each partition
 	Live     []oracle.Entry // the fold of the changelog, by a reader of its own
 	Late     []Output       // the late topic
 	Dead     []Output       // the dead letter topic
 	Counters []Counters     // by input partition
+	Pairs    []ObservedPair // of a job whose readings go through a stage, in place of live entries and counters
 }
 
 // Output is one record of the late or dead letter topic and the input record it stands for.
@@ -91,6 +94,9 @@ type Counters struct {
 
 // Compare returns every difference, windows first, in the order of (aggregation, key, start).
 func Compare(want *Expected, got *Observed) []Anomaly {
+	if want.Pairs != nil {
+		return comparePairs(want, got)
+	}
 	c := comparison{want: want, got: got}
 	windows := map[string]*oracle.Window{}
 	for _, o := range want.Outcomes {
@@ -103,6 +109,10 @@ func Compare(want *Expected, got *Observed) []Anomaly {
 	}
 	if got.Results != nil {
 		c.lines(windows, got.Results, "results", true)
+		c.current(got.Results)
+	}
+	if got.Updates != nil {
+		c.updates(got.Updates)
 	}
 	if got.Live != nil {
 		c.live(windows)

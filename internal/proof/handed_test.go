@@ -63,8 +63,8 @@ func TestCompareHandedNamesEveryFault(t *testing.T) {
 	}
 }
 
-// TestCompareUpdatesNamesEveryFault plants each fault into what is told of windows before their end.
-func TestCompareUpdatesNamesEveryFault(t *testing.T) {
+// TestUpdatesNamesEveryFault plants each fault into what is told of windows before their end.
+func TestUpdatesNamesEveryFault(t *testing.T) {
 	c := oracle.Defaults()
 	c.Key, c.Values, c.Time, c.Partitions = []string{"device"}, []string{"v"}, oracle.TimeField{Name: "ts", Unit: "ms"}, 1
 	c.Aggregations = []oracle.Aggregation{{Name: "all", Size: 1000, Updates: true, Functions: []string{"count"}},
@@ -88,7 +88,7 @@ func TestCompareUpdatesNamesEveryFault(t *testing.T) {
 		return []Line{line("all", 0, 1, update), line("all", 0, 2, final), line("all", 1000, 1, update), line("all", 1000, 2, update),
 			line("now", 0, 2, update), line("now", 0, 2, final), line("now", 1000, 2, update), line("all", 500, 0, `,"merged":true`+update)}
 	}
-	if found := CompareUpdates(want, all()); len(found) > 0 {
+	if found := Compare(want, &Observed{Updates: all()}); len(found) > 0 {
 		t.Fatal(Report(found, 9))
 	}
 	for _, plant := range []struct {
@@ -96,13 +96,14 @@ func TestCompareUpdatesNamesEveryFault(t *testing.T) {
 		do   func(l []Line) []Line
 	}{
 		{Stale, func(l []Line) []Line { return append(l, line("all", 0, 1, update)) }},
+		{Stale, func(l []Line) []Line { l[2], l[3] = l[3], l[2]; return append(l, line("all", 1000, 2, update)) }},
 		{Stale, func(l []Line) []Line { return append(l[:3:3], l[4:]...) }},
 		{Stale, func(l []Line) []Line { return append(l, line("now", 0, 2, final)) }},
 		{Unknown, func(l []Line) []Line { return append(l, line("all", 500, 1, update)) }},
 		{MissingWindow, func(l []Line) []Line { return l[:2] }},
 		{Double, func(l []Line) []Line { return append(l, line("all", 1000, 3, update)) }},
 	} {
-		found := CompareUpdates(want, plant.do(all()))
+		found := Compare(want, &Observed{Updates: plant.do(all())})
 		if len(found) == 0 || found[0].Kind != plant.kind {
 			t.Errorf("planted %s, found %s", plant.kind, Report(found, 9))
 		}

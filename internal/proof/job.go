@@ -3,6 +3,7 @@ package proof
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -20,14 +21,16 @@ type Job struct {
 	Name       string
 	Oracle     oracle.Config
 	Checkpoint time.Duration
-	MaxRecords int      // of one commit; 0 for the default
-	Brokers    []string // none for an embedded broker in the state directory
-	Connect    []string // more keys of the kafka section, each KEY: VALUE
-	Leave      bool     // a planned stop gives up the seat in the group (shutdown: leave)
-	In         string   // the input topic; "" for one named after the job
-	Log        string   // the changelog topic; "" for one named after the job
-	NoLate     bool     // late readings have no topic
-	Variables  []string // NAME=value, added to the environment of every process
+	MaxRecords int           // of one commit; 0 for the default
+	Brokers    []string      // none for an embedded broker in the state directory
+	Connect    []string      // more keys of the kafka section, each KEY: VALUE
+	Leave      bool          // a planned stop gives up the seat in the group (shutdown: leave)
+	In         string        // the input topic; "" for one named after the job
+	Log        string        // the changelog topic; "" for one named after the job
+	NoLate     bool          // late readings have no topic
+	Pairs      []Pair        // of a job whose readings go through a stage first
+	Idle       time.Duration // silence that moves stream time; 0 for none
+	Variables  []string      // NAME=value, added to the environment of every process
 	// Render makes the text of the configuration file, where it is not made of the fields above; may be nil.
 	Render func(*Job) ([]byte, error)
 }
@@ -43,8 +46,16 @@ func (j *Job) Config() string { return j.Path("job.yaml") }
 // StateDir is state.dir, and LocalState what a lost disk would take of it: the checkpoints.
 func (j *Job) StateDir() string { return j.Path("state") }
 
-// LocalState is the directory of the job's checkpoints.
+// LocalState is the directory of the job's checkpoints; one with Pairs has several.
 func (j *Job) LocalState() string { return j.Path("state", j.Name) }
+
+// Wipe removes all checkpoints.
+func (j *Job) Wipe() (err error) {
+	for _, p := range j.Parts() {
+		err = errors.Join(err, os.RemoveAll(filepath.Join(p.StateDir, p.Name)))
+	}
+	return err
+}
 
 // Input is the input topic.
 func (j *Job) Input() string { return cmp.Or(j.In, j.Name+"-in") }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"reflect"
 	"slices"
 	"strconv"
@@ -25,7 +24,42 @@ func (j *Job) Expect(ctx context.Context, reader *oracle.Reader) (*Expected, err
 	if err != nil {
 		return nil, err
 	}
-	return Expect(&j.Oracle, input), nil
+	if j.Pairs == nil {
+		return j.expect(ctx, reader, &j.Oracle, j.Changelog(), input)
+	}
+	e := &Expected{Config: &j.Oracle}
+	for i := range j.Pairs {
+		pair, err := j.expectPair(ctx, reader, &j.Pairs[i], input)
+		if err != nil {
+			return nil, err
+		}
+		e.Pairs = append(e.Pairs, pair)
+	}
+	return e, nil
+}
+
+// expect lets the oracle judge an input. What silence has done it is told by the changelog.
+func (j *Job) expect(ctx context.Context, reader *oracle.Reader, config *oracle.Config, changelog string, input [][]oracle.Message) (*Expected, error) {
+	if j.Idle == 0 {
+		return Expect(config, input), nil
+	}
+	log, err := reader.Read(ctx, changelog, oracle.AtHighWatermark)
+	if err != nil {
+		return nil, err
+	}
+	ticking := *config
+	for p := range input {
+		commits, err := oracle.Commits(log[p])
+		if err != nil {
+			return nil, err
+		}
+		ticks, err := config.FindTicks(int32(p), oracle.Records(input[p]), commits, j.Idle.Milliseconds())
+		if err != nil {
+			return nil, fmt.Errorf("%s/%d: %w", changelog, p, err)
+		}
+		ticking.Ticks = append(ticking.Ticks, ticks)
+	}
+	return Expect(&ticking, input), nil
 }
 
 // RunUntilIdle runs the job until all input is committed; the exit code must be 0.
@@ -64,14 +98,15 @@ func (j *Job) Look(ctx context.Context, reader *oracle.Reader) (s *Sight, err er
 	if s.State, err = ParseDump(s.Dump); err != nil {
 		return nil, err
 	}
-	if err := s.fold(ctx, reader, j.Changelog()); err != nil {
-		return nil, err
-	}
-	s.Results = []Line{}
+	s.Results, s.Updates = []Line{}, []Line{}
 	for _, a := range j.Oracle.Aggregations {
 		lines, err := j.readResults(ctx, reader, &a)
 		if err != nil {
 			return nil, err
+		}
+		if a.Updates {
+			s.Updates = append(s.Updates, lines...)
+			lines = slices.DeleteFunc(slices.Clone(lines), func(l Line) bool { return !l.Final })
 		}
 		s.Results = append(s.Results, lines...)
 	}
@@ -80,12 +115,17 @@ func (j *Job) Look(ctx context.Context, reader *oracle.Reader) (s *Sight, err er
 			return nil, err
 		}
 	}
-	s.Dead, err = j.outputs(ctx, reader, j.Dead())
-	return s, err
+	if s.Dead, err = j.outputs(ctx, reader, j.Dead()); err != nil {
+		return nil, err
+	}
+	if j.Pairs != nil {
+		return s, j.lookAtPairs(ctx, reader, s)
+	}
+	return s, s.fold(ctx, reader, j.Changelog())
 }
 
 // fold folds the changelog from its beginning, without tidemark: its live entries and the last commit records.
-func (s *Sight) fold(ctx context.Context, reader *oracle.Reader, topic string) error {
+func (s *Observed) fold(ctx context.Context, reader *oracle.Reader, topic string) error {
 	partitions, err := reader.Read(ctx, topic, oracle.AtHighWatermark)
 	if err != nil {
 		return err
@@ -114,8 +154,7 @@ func (s *Sight) fold(ctx context.Context, reader *oracle.Reader, topic string) e
 
 func sortKey(e oracle.Entry) []byte { return []byte(oracle.WindowID(e.Aggregation, e.Key, e.Start)) }
 
-// readResults reads one result topic. Where updates are published too, they are left out: how many there are depends on
-// the commits.
+// readResults reads one result topic.
 func (j *Job) readResults(ctx context.Context, reader *oracle.Reader, a *oracle.Aggregation) ([]Line, error) {
 	topic := j.Results(a.Name)
 	partitions, err := reader.Read(ctx, topic, oracle.AtHighWatermark)
@@ -136,9 +175,7 @@ func (j *Job) readResults(ctx context.Context, reader *oracle.Reader, a *oracle.
 			if want := oracle.RecordKey(l.Key); !bytes.Equal(m.Key, want) {
 				return nil, fmt.Errorf("%s: key %q, want %q", place, m.Key, want)
 			}
-			if l.Final || !a.Updates {
-				lines = append(lines, l)
-			}
+			lines = append(lines, l)
 		}
 	}
 	return lines, nil
@@ -214,7 +251,7 @@ func (j *Job) Prove(ctx context.Context, reader *oracle.Reader, want *Expected) 
 	if err := j.unchanged(ctx, reader, first, "second-restart"); err != nil {
 		return first, err
 	}
-	if err := os.RemoveAll(j.LocalState()); err != nil {
+	if err := j.Wipe(); err != nil {
 		return first, err
 	}
 	return first, j.unchanged(ctx, reader, first, "restart-without-local-state")
@@ -243,8 +280,8 @@ func (s *Sight) same(o *Sight) error {
 	for _, part := range []struct {
 		name string
 		a, b any
-	}{{"live entries", s.Live, o.Live}, {"results", s.Results, o.Results}, {"late topic", s.Late, o.Late},
-		{"dead letter topic", s.Dead, o.Dead}, {"counters", s.Counters, o.Counters}} {
+	}{{"live entries", s.Live, o.Live}, {"results", s.Results, o.Results}, {"updates", s.Updates, o.Updates}, {"late topic", s.Late, o.Late},
+		{"dead letter topic", s.Dead, o.Dead}, {"counters", s.Counters, o.Counters}, {"stages", s.Pairs, o.Pairs}} {
 		if !reflect.DeepEqual(part.a, part.b) {
 			return fmt.Errorf("%s changed: %d, then %d", part.name, reflect.ValueOf(part.a).Len(), reflect.ValueOf(part.b).Len())
 		}

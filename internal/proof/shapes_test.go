@@ -17,51 +17,14 @@ import (
 	"github.com/tidemark-streams/tidemark/reading"
 )
 
-// shapeOf says the same as a format in the oracle's words.
+// shapeOf says the same as a format in the oracle's words, by way of the paths that are more than names.
 func shapeOf(f *reading.Format) oracle.Config {
-	c := oracle.Defaults()
-	c.Key, c.PartitionedBy, c.Values, c.Partitions = f.Key, f.RecordKey(), f.Values, 1
-	c.Time = oracle.TimeField{Name: f.Time, Unit: f.Unit.String()}
+	c := readAs(f)
+	if c.Shape == nil {
+		c.Shape = &oracle.Shape{}
+	}
+	c.PartitionedBy, c.Partitions = f.RecordKey(), 1
 	c.Aggregations = []oracle.Aggregation{{Name: "a", Size: 1}}
-	s := &oracle.Shape{Each: f.Each, Series: f.Series, SkipMissing: f.SkipMissing, Where: f.Where,
-		Parts: map[string]oracle.Part{}, Numbers: map[string]oracle.Number{}}
-	for i, p := range f.Parts {
-		part := oracle.Part{Path: p.Path, Take: p.Take, Member: p.Member, Key: p.From == reading.FromKey}
-		switch p.From {
-		case reading.FromHeader:
-			part.Header = p.Name
-		case reading.FromConstant:
-			part.Constant = p.Name
-		case reading.FromField:
-			if part.Path == "" {
-				part.Path = f.Key[i]
-			}
-		}
-		s.Parts[f.Key[i]] = part
-	}
-	for i, n := range f.Numbers {
-		number := oracle.Number{Path: n.Path, Value: n.Value, Take: n.Take, Convert: n.Convert, Text: n.Text, Comma: n.Comma}
-		for _, m := range n.Missing {
-			if m.IsNumber {
-				number.MissingNumbers = append(number.MissingNumbers, m.Number)
-			} else {
-				number.MissingTexts = append(number.MissingTexts, m.Text)
-			}
-		}
-		if n.Range != nil {
-			number.Min, number.Max = &n.Range.Min, &n.Range.Max
-		}
-		s.Numbers[f.Values[i]] = number
-	}
-	k := &f.Clock
-	s.Time = oracle.Times{Record: k.Record, Text: k.Text, Layout: k.Layout, Take: k.Take, Plus: k.Plus, PlusUnit: k.PlusUnit.String()}
-	if k.Also != 0 {
-		s.Time.Also = k.Also.String()
-	}
-	if k.Zone != nil {
-		s.Time.Zone = k.Zone.String()
-	}
-	c.Shape = s
 	return c
 }
 
@@ -294,7 +257,7 @@ func TestShapesAgree(t *testing.T) {
 // compareShape says in what the two differ, "" when in nothing.
 func compareShape(reader *reading.Reader, c *oracle.Config, document, key []byte, total map[string]int) string {
 	record := oracle.Record{Value: document, Key: key, Timestamp: recordTime}
-	want, faults := c.Readings(record, nil)
+	want, faults := c.Readings(record)
 	n, refusal := reader.Open(&reading.Record{Value: document, Key: key, Timestamp: recordTime})
 	if refusal != nil {
 		total["record"]++

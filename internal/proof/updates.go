@@ -6,25 +6,36 @@ import (
 	"github.com/tidemark-streams/tidemark/internal/proof/oracle"
 )
 
-// CompareUpdates holds all records of the result topics of aggregations that publish updates, in the order of each
-// partition, against the oracle. How many updates there are depends on the commits; but the last record of a window must
-// be how it stands, or its final result, and what was told of a session that has become a part of another one is taken
-// back. Of an aggregation with current values that holds for the newest window of each key, and the last record of the
-// key is about it.
-func CompareUpdates(want *Expected, lines []Line) []Anomaly {
-	c := comparison{want: want}
+// updates compares all records of the result topics of aggregations that publish updates, in the order of each partition.
+// How many updates there are depends on the commits; but the last record of a window must be how it stands, or its final
+// result, no record may hold fewer readings of a window than one before, and what was told of a session that has become a
+// part of another one is taken back. Of an aggregation with current values the last record of each key, which is what
+// compaction leaves of it, must be about the key's newest window.
+func (c *comparison) updates(lines []Line) {
 	last, of := map[string]*Line{}, map[string]*oracle.Aggregation{}
-	for i := range want.Config.Aggregations {
-		a := &want.Config.Aggregations[i]
+	for i := range c.want.Config.Aggregations {
+		a := &c.want.Config.Aggregations[i]
 		of[a.Name] = a
 	}
+	most := map[string]int64{}
 	for i := range lines {
 		l := &lines[i]
-		if a := of[l.Aggregation]; a != nil && a.Updates {
-			last[toldOf(a, l.Key, l.Start)] = l
+		a := of[l.Aggregation]
+		if a == nil || !a.Updates {
+			continue
+		}
+		last[toldOf(a, l.Key, l.Start)] = l
+		if l.Merged {
+			delete(most, l.ID())
+			continue
+		}
+		if n := l.count(); n >= 0 && n < most[l.ID()] {
+			c.window(Stale, updates, lineWindow(l), fmt.Sprintf("count %d or more, as was told before", most[l.ID()]), fmt.Sprintf("count %d in %s", n, l.Place))
+		} else {
+			most[l.ID()] = n
 		}
 	}
-	for id, w := range newest(want, of) {
+	for id, w := range newest(c.want, of) {
 		l := last[id]
 		delete(last, id)
 		switch {
@@ -43,10 +54,28 @@ func CompareUpdates(want *Expected, lines []Line) []Anomaly {
 			c.window(Unknown, updates, lineWindow(l), "no such window, or merged: true", l.Place)
 		}
 	}
-	return c.found
 }
 
 const updates = "updates"
+
+// current compares the order of final results where the last one of a key stands for its current value.
+func (c *comparison) current(results []Line) {
+	last := map[string]*Line{}
+	for i := range c.want.Config.Aggregations {
+		a := &c.want.Config.Aggregations[i]
+		for n := range results {
+			l := &results[n]
+			if !a.Current || l.Aggregation != a.Name {
+				continue
+			}
+			id := toldOf(a, l.Key, l.Start)
+			if before := last[id]; before != nil && before.Start >= l.Start {
+				c.window(Stale, "current value", lineWindow(before), "a later window's result behind it", l.Place)
+			}
+			last[id] = l
+		}
+	}
+}
 
 // toldOf is what the records of one window have in common or, of an aggregation with current values, those of one key.
 func toldOf(a *oracle.Aggregation, key []string, start int64) string {

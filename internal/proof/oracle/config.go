@@ -34,6 +34,7 @@ type Config struct {
 	Dedup         Dedup
 	Role          Role     // of a job whose input is not partitioned by the keys
 	HandOn        []string // of a Relay: the key fields that readings are handed on under; nil for all
+	Ticks         [][]Tick // by partition: moves of the stream time by silence, in the order of their positions
 	Shape         *Shape   // what records look like beyond plain fields of one object; nil for nothing
 }
 
@@ -101,6 +102,13 @@ type Record struct {
 	Timestamp int64  // ms; -1 for none
 	Key       []byte // nil for none
 	Value     []byte // nil for a tombstone
+	Headers   []Header
+}
+
+// Header is one record header.
+type Header struct {
+	Key   string
+	Value []byte
 }
 
 // WindowID names one window of one key in one string that no other window has.

@@ -2,6 +2,7 @@ package oracle
 
 import (
 	"cmp"
+	"math"
 	"slices"
 )
 
@@ -93,6 +94,9 @@ type Dead struct {
 // Run judges the records of one partition one after the other, in the order of judgement of design section 7.
 func (c *Config) Run(partition int32, records []Record) *Outcome {
 	m := &model{config: c, partition: partition, windows: map[string]*Window{}, sessions: map[string][]*Window{}, reached: map[string]int64{}, clocks: map[string]clock{}}
+	if int(partition) < len(c.Ticks) {
+		m.ticks = c.Ticks[partition]
+	}
 	m.out = &Outcome{Partition: partition, StreamTime: Never, SetterOffset: -1}
 	for _, a := range c.Aggregations {
 		m.out.Aggregations = append(m.out.Aggregations, AggregationCounters{Name: a.Name, ClosedEnd: Never})
@@ -102,8 +106,10 @@ func (c *Config) Run(partition int32, records []Record) *Outcome {
 		m.out.Aggregations = append(m.out.Aggregations, AggregationCounters{Name: dedupName, ClosedEnd: Never})
 	}
 	for _, r := range records {
+		m.tick(r.Offset)
 		m.judge(r)
 	}
+	m.tick(math.MaxInt64)
 	return m.finish()
 }
 
@@ -116,6 +122,7 @@ type model struct {
 	sessions  map[string][]*Window // of an aggregation and key, all that there ever were
 	reached   map[string]int64     // the latest time of each key
 	clocks    map[string]clock     // with MaxLag, by WindowID
+	ticks     []Tick               // that are still to come
 }
 
 // judge takes one record: its readings one after the other. One that cannot be split counts as one, and so does one that
@@ -148,7 +155,7 @@ func (c *Config) split(r Record) []Judged {
 		reading, faults := c.Read(r.Value)
 		return []Judged{{Reading: reading, Faults: faults}}
 	}
-	all, faults := c.Readings(r, nil)
+	all, faults := c.Readings(r)
 	switch {
 	case faults != nil:
 		return []Judged{{Faults: faults}}

@@ -14,6 +14,8 @@ import (
 // is a path.
 type Shape struct {
 	Each        string
+	Columns     []string // a record is a row of these cells, and paths are their names
+	Separator   byte     // of the cells
 	Parts       map[string]Part
 	Numbers     map[string]Number
 	Series      bool
@@ -134,7 +136,6 @@ type Judged struct {
 type scene struct {
 	config   *Config
 	record   *Record
-	headers  []Header
 	document tree
 	item     tree
 	names    []string // on the way to the item
@@ -151,11 +152,18 @@ func (s *scene) value(path string) tree {
 }
 
 // Readings takes a record apart, or says what is wrong with it as a whole. Faults of place are the caller's affair.
-func (c *Config) Readings(r Record, headers []Header) ([]Judged, []Fault) {
-	if faults := c.document(r.Value); faults != nil {
+func (c *Config) Readings(r Record) ([]Judged, []Fault) {
+	var document tree
+	if c.Shape.Columns != nil {
+		var faults []Fault
+		if document, faults = c.row(string(r.Value)); faults != nil {
+			return nil, faults
+		}
+	} else if faults := c.document(r.Value); faults != nil {
 		return nil, faults
+	} else {
+		document = grow(r.Value)
 	}
-	document := grow(r.Value)
 	scenes := []*scene{{item: document}}
 	if c.Shape.Each != "" {
 		var ok bool
@@ -167,7 +175,7 @@ func (c *Config) Readings(r Record, headers []Header) ([]Judged, []Fault) {
 	}
 	var all []Judged
 	for _, s := range scenes {
-		s.config, s.record, s.headers, s.document = c, &r, headers, document
+		s.config, s.record, s.document = c, &r, document
 		all = append(all, s.judge()...)
 	}
 	for i := range all {
@@ -289,6 +297,13 @@ func (s *scene) judge() []Judged {
 	if parts, ok := s.parts(c.RecordKeyFields()); ok {
 		head.Reading.Record = RecordKey(parts)
 	}
+	if c.Dedup.Sequence != "" {
+		if v := s.value(c.Dedup.Sequence); (v.kind == '"' || v.kind == '0') && v.text != "" {
+			head.Reading.Sequence = v.text
+		} else {
+			head.Faults = append(head.Faults, FaultKey)
+		}
+	}
 	if head.Reading.Time, head.Reading.Nanos, ok = s.time(); !ok {
 		head.Faults = append(head.Faults, FaultTime)
 	}
@@ -309,7 +324,7 @@ func (s *scene) judge() []Judged {
 // take finds values. The first that is not there decides: it is missing, or a fault.
 func (j *Judged) take(s *scene, names []string) {
 	for _, name := range names {
-		x, fault, missing := s.number(name)
+		x, n, fault, missing := s.number(name)
 		switch {
 		case missing && s.config.Shape.SkipMissing:
 			j.Filtered = true // unless a fault of key or time comes before
@@ -318,7 +333,11 @@ func (j *Judged) take(s *scene, names []string) {
 			j.Faults = append(j.Faults, fault)
 			return
 		}
-		j.Reading.Values = append(j.Reading.Values, x)
+		if s.config.Whole {
+			j.Reading.Whole = append(j.Reading.Whole, n)
+		} else {
+			j.Reading.Values = append(j.Reading.Values, x)
+		}
 	}
 }
 
@@ -334,7 +353,7 @@ func (s *scene) parts(names []string) (all []string, ok bool) {
 		case p.Constant != "":
 			text = p.Constant
 		case p.Header != "":
-			for _, h := range s.headers {
+			for _, h := range s.record.Headers {
 				if h.Key == p.Header {
 					text = string(h.Value)
 				}
@@ -392,60 +411,70 @@ func part(pattern, text string) (taken string, ok bool) {
 	return taken, true
 }
 
-// number is a value, or its fault, and whether it is missing rather than wrong.
-func (s *scene) number(name string) (x float64, fault Fault, missing bool) {
-	n := s.config.Shape.Numbers[name]
-	if n.Value != "" {
-		v := s.evaluate(n.Value, 0)
+// number is a value, and with whole numbers that one, or its fault, and whether it is missing rather than wrong.
+func (s *scene) number(name string) (x float64, n int64, fault Fault, missing bool) {
+	as := s.config.Shape.Numbers[name]
+	if as.Value != "" {
+		v := s.evaluate(as.Value, 0)
 		if x, ok := v.(float64); ok {
-			return n.plausible(x)
+			fault := as.plausible(x)
+			return x, 0, fault, false
 		}
-		return 0, FaultValue, v == nil
+		return 0, 0, FaultValue, v == nil
 	}
-	v := s.value(firstOf(n.Path, name))
+	token, missing, ok := as.token(s.value(firstOf(as.Path, name)))
+	if !ok {
+		return 0, 0, FaultValue, missing
+	}
+	x, err := strconv.ParseFloat(token, 64)
+	switch {
+	case err != nil:
+		return 0, 0, FaultValue, false
+	case slices.Contains(as.MissingNumbers, x):
+		return 0, 0, FaultValue, true
+	case s.config.Whole:
+		if n, ok = whole(member{raw: []byte(token)}); !ok {
+			return 0, 0, FaultValue, false
+		}
+	case as.Convert != "":
+		given := *s
+		given.given = true
+		x, _ = given.evaluate(as.Convert, x).(float64)
+	}
+	return x, n, as.plausible(x), false
+}
+
+// token is the number that a field holds, as it is written.
+func (n *Number) token(v tree) (token string, missing, ok bool) {
 	switch v.kind {
 	case '.', 'n':
-		return 0, FaultValue, true
+		return "", true, false
 	case '0':
-		var err error
-		if x, err = strconv.ParseFloat(v.text, 64); err != nil {
-			return 0, FaultValue, false
-		}
+		return v.text, false, true
 	case '"':
 		if slices.Contains(n.MissingTexts, v.text) {
-			return 0, FaultValue, true
+			return "", true, false
 		}
 		text := v.text
-		ok := n.Text
+		ok = n.Text
 		if ok && n.Take != "" {
 			text, ok = part(n.Take, text)
 		}
 		if ok {
-			x, ok = written(text, n.Comma)
+			token, ok = writtenToken(text, n.Comma)
 		}
-		if !ok {
-			return 0, FaultValue, false
-		}
-	default:
-		return 0, FaultValue, false
+		return token, false, ok
 	}
-	if slices.Contains(n.MissingNumbers, x) {
-		return 0, FaultValue, true
-	}
-	if n.Convert != "" {
-		given := *s
-		given.given = true
-		x, _ = given.evaluate(n.Convert, x).(float64)
-	}
-	return n.plausible(x)
+	return "", false, false
 }
 
-func (n *Number) plausible(x float64) (float64, Fault, bool) {
+// plausible says what is wrong with a value, "" for nothing.
+func (n *Number) plausible(x float64) Fault {
 	switch {
 	case math.IsNaN(x) || math.IsInf(x, 0):
-		return 0, FaultValue, false
+		return FaultValue
 	case n.Min != nil && x < *n.Min || n.Max != nil && x > *n.Max:
-		return 0, FaultRange, false
+		return FaultRange
 	}
-	return x, "", false
+	return ""
 }

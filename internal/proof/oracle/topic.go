@@ -14,17 +14,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// Header is one record header.
-type Header struct {
-	Key   string
-	Value []byte
-}
-
 // Message is one committed record of any topic.
 type Message struct {
 	Record
 	Partition int32
-	Headers   []Header
 }
 
 // End says where a reader of a partition ends.

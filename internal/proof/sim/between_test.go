@@ -38,7 +38,7 @@ func (w *world) judgeResults(got *proof.Observed) []proof.Anomaly {
 	if got.Late, err = w.outputs(lateTopic); err != nil {
 		return []proof.Anomaly{{Kind: proof.Torn, Where: lateTopic, Found: err.Error()}}
 	}
-	var lines []proof.Line
+	got.Updates = []proof.Line{}
 	for _, a := range w.s.Aggregations {
 		topic := resultTopic(a.Name)
 		for p := range w.partitions(topic) {
@@ -47,14 +47,14 @@ func (w *world) judgeResults(got *proof.Observed) []proof.Anomaly {
 				if err != nil {
 					return []proof.Anomaly{{Kind: proof.Torn, Where: topic, Found: err.Error()}}
 				}
-				lines = append(lines, l)
+				got.Updates = append(got.Updates, l)
 				if l.Final || !a.Updates {
 					got.Results = append(got.Results, l)
 				}
 			}
 		}
 	}
-	return append(proof.Compare(want, got), proof.CompareUpdates(want, lines)...)
+	return proof.Compare(want, got)
 }
 
 // observe adds what there is in the tasks of a job.

@@ -162,7 +162,7 @@ func (c *chapter) refuseTaken(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, t := range append(c.job.Topics(), c.job.Changelog()) {
+	for _, t := range append(c.job.Topics(), c.job.OwnTopics()...) {
 		if topics.Has(t) {
 			return errNameTaken("topic", t)
 		}
@@ -171,8 +171,10 @@ func (c *chapter) refuseTaken(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, taken := groups[c.job.Group()]; taken {
-		return errNameTaken("group", c.job.Group())
+	for _, p := range c.job.Parts() {
+		if _, taken := groups[p.Name]; taken {
+			return errNameTaken("group", p.Name)
+		}
 	}
 	return nil
 }
@@ -188,20 +190,7 @@ func (c *chapter) close() (err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), cleaning)
 	defer cancel()
 	if c.feed != nil {
-		err = errors.Join(c.evict(ctx, c.job), c.evict(ctx, c.second))
-		gone, failed := c.admin.DeleteTopics(ctx, append(c.job.Topics(), c.job.Changelog())...)
-		for _, g := range gone {
-			if !errors.Is(g.Err, kerr.UnknownTopicOrPartition) {
-				failed = errors.Join(failed, g.Err)
-			}
-		}
-		_, unknown := c.admin.DeleteGroups(ctx, c.job.Group())
-		if unknown != nil && !errors.Is(unknown, kerr.GroupIDNotFound) {
-			failed = errors.Join(failed, unknown)
-		}
-		if failed != nil {
-			err = errors.Join(err, fmt.Errorf("remove what the trial has made, named %s-*: %w", c.job.Name, failed))
-		}
+		err = c.remove(ctx)
 	}
 	if c.client != nil {
 		c.client.Close()
@@ -213,6 +202,27 @@ func (c *chapter) close() (err error) {
 		return err
 	}
 	return errors.Join(err, os.RemoveAll(c.dir))
+}
+
+// remove removes topics and groups.
+func (c *chapter) remove(ctx context.Context) error {
+	seats := errors.Join(c.evict(ctx, c.job), c.evict(ctx, c.second))
+	gone, failed := c.admin.DeleteTopics(ctx, append(c.job.Topics(), c.job.OwnTopics()...)...)
+	for _, g := range gone {
+		if !errors.Is(g.Err, kerr.UnknownTopicOrPartition) {
+			failed = errors.Join(failed, g.Err)
+		}
+	}
+	for _, p := range c.job.Parts() {
+		_, unknown := c.admin.DeleteGroups(ctx, p.Name)
+		if unknown != nil && !errors.Is(unknown, kerr.GroupIDNotFound) {
+			failed = errors.Join(failed, unknown)
+		}
+	}
+	if failed != nil {
+		failed = fmt.Errorf("remove what the trial has made, named %s-*: %w", c.job.Name, failed)
+	}
+	return errors.Join(seats, failed)
 }
 
 // found notes an anomaly.
@@ -272,11 +282,12 @@ func (c *chapter) judge(ctx context.Context, readings int64, last bool) error {
 		c.found(proof.Anomaly{Kind: proof.Torn, Where: "what is published", Want: "topics and state that can be read", Found: err.Error()})
 		return nil
 	}
-	want, anomalies, err := c.anomalies(ctx, sight)
+	want, err := c.job.Expect(ctx, c.reader)
 	if err != nil {
 		return err
 	}
-	if len(anomalies) == 0 && last && want != nil {
+	anomalies := proof.Compare(want, &sight.Observed)
+	if len(anomalies) == 0 && last {
 		if _, err := c.job.Prove(ctx, c.reader, want); err != nil {
 			anomalies = append(anomalies, proof.Anomaly{Kind: proof.Torn, Where: "two more starts", Want: "nothing changed", Found: err.Error()})
 		}

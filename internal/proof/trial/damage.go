@@ -19,7 +19,7 @@ const (
 
 // damage hurts the newest checkpoint of one task, if there is one: a start must notice, set it aside, and come out right.
 func (c *chapter) damage(kind int) error {
-	found, err := filepath.Glob(filepath.Join(c.job.LocalState(), "p*", "*.checkpoint"))
+	found, err := c.local("*.checkpoint")
 	if err != nil || len(found) == 0 {
 		return err
 	}
@@ -115,9 +115,21 @@ func (c *chapter) forge(path string) (err error) {
 	return os.Rename(published.Path, path)
 }
 
+// local are the files of a pattern, or the directories, of all tasks.
+func (c *chapter) local(pattern string) (paths []string, err error) {
+	for _, p := range c.job.Parts() {
+		found, err := filepath.Glob(filepath.Join(p.StateDir, p.Name, "p*", pattern))
+		if err != nil {
+			return nil, err
+		}
+		paths = append(paths, found...)
+	}
+	return paths, nil
+}
+
 // leaveTmp leaves what an attempt to write a checkpoint would have left that was killed.
 func (c *chapter) leaveTmp() error {
-	dirs, err := filepath.Glob(filepath.Join(c.job.LocalState(), "p*"))
+	dirs, err := c.local("")
 	if err != nil {
 		return err
 	}

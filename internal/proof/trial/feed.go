@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -15,6 +17,7 @@ import (
 // Reading is one record for the input topic.
 type Reading struct {
 	Key, Value []byte
+	Headers    []oracle.Header
 	Time       int64 // of the record, ms; 0 for now
 	Partition  int32
 }
@@ -76,6 +79,9 @@ func (f *feeder) write(ctx context.Context) {
 			break
 		}
 		record := &kgo.Record{Topic: f.topic, Partition: r.Partition, Key: r.Key, Value: r.Value}
+		for _, h := range r.Headers {
+			record.Headers = append(record.Headers, kgo.RecordHeader(h))
+		}
 		if r.Time > 0 {
 			record.Timestamp = time.UnixMilli(r.Time)
 		}
@@ -112,7 +118,8 @@ func (f *feeder) close() {
 	<-f.done
 }
 
-// Own is a source of records that somebody has already: each keeps its partition, its bytes and its time.
+// Own is a source of records that somebody has already: each keeps its partition, its bytes, its time and its headers, but
+// for those that tidemark has given it: here it comes for the first time.
 func Own(partitions [][]oracle.Message) Source {
 	at := make([]int, len(partitions))
 	return func() (Reading, bool) {
@@ -127,7 +134,8 @@ func Own(partitions [][]oracle.Message) Source {
 		}
 		m := partitions[best][at[best]]
 		at[best]++
-		return Reading{Key: m.Key, Value: m.Value, Time: m.Timestamp, Partition: int32(best)}, true
+		headers := slices.DeleteFunc(slices.Clone(m.Headers), func(h oracle.Header) bool { return strings.HasPrefix(h.Key, "tidemark.") })
+		return Reading{Key: m.Key, Value: m.Value, Headers: headers, Time: m.Timestamp, Partition: int32(best)}, true
 	}
 }
 

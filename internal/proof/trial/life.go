@@ -108,6 +108,7 @@ func (l *life) ends(ctx context.Context, limit time.Duration) bool {
 const (
 	firstCommit = "first commit after recovery"
 	reached     = crash.Reached
+	ticked      = "no input: stream time moved on"
 )
 
 // entries are the lines of the log that are objects.

@@ -21,8 +21,9 @@ func (c *chapter) refuse(ctx context.Context) error {
 	if err := makeJob(&job); err != nil {
 		return err
 	}
+	changelog := job.Parts()[0].Changelog // of what starts first
 	stamp, policy := "LogAppendTime", "delete"
-	made, err := c.admin.CreateTopics(ctx, job.Oracle.Partitions, -1, map[string]*string{"cleanup.policy": &policy, "message.timestamp.type": &stamp}, job.Log)
+	made, err := c.admin.CreateTopics(ctx, job.Oracle.Partitions, -1, map[string]*string{"cleanup.policy": &policy, "message.timestamp.type": &stamp}, changelog)
 	if err = errors.Join(err, made.Error()); err != nil {
 		return err
 	}
@@ -38,7 +39,7 @@ func (c *chapter) refuse(ctx context.Context) error {
 	case !ended || l.Failure() == nil || !strings.Contains(string(said), "cleanup.policy"):
 		c.found(proof.Anomaly{Kind: Credulous, Where: "process " + l.name, Want: "a changelog that deletes by age is refused", Found: "it was not"})
 	}
-	gone, failed := c.admin.DeleteTopics(ctx, job.Log)
+	gone, failed := c.admin.DeleteTopics(ctx, changelog)
 	return errors.Join(err, failed, gone.Error())
 }
 
@@ -49,7 +50,11 @@ const retention = "1000"
 // committed after (S04, R13); then it kills the job a few times.
 func (c *chapter) shorten(ctx context.Context) error {
 	value := retention
-	altered, err := c.admin.AlterTopicConfigs(ctx, []kadm.AlterConfig{{Op: kadm.SetConfig, Name: "delete.retention.ms", Value: &value}}, c.job.Changelog())
+	var changelogs []string
+	for _, p := range c.job.Parts() {
+		changelogs = append(changelogs, p.Changelog)
+	}
+	altered, err := c.admin.AlterTopicConfigs(ctx, []kadm.AlterConfig{{Op: kadm.SetConfig, Name: "delete.retention.ms", Value: &value}}, changelogs...)
 	for _, a := range altered {
 		err = errors.Join(err, a.Err)
 	}

@@ -1,6 +1,9 @@
 package trial
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // repertoire is what every trial does at least once, in an order of its own, before chance decides: what each of the
 // mistakes that everybody makes shows itself by (docs/internals/faulty.md).
@@ -36,6 +39,9 @@ func (c *chapter) repertoire() []func(context.Context) error {
 		})
 	}
 	c.random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	if c.job.Idle > 0 { // of which few jobs have any: first, so that short trials have it too
+		all = append([]func(context.Context) error{c.silence, c.silence}, all...)
+	}
 	return all
 }
 
@@ -52,4 +58,31 @@ func (c *chapter) twice(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// silence lets nothing come for so long that stream time moves by itself, and kills in the middle of it or in what comes after.
+func (c *chapter) silence(ctx context.Context) error {
+	l, err := c.start(c.job, "")
+	if err != nil {
+		return err
+	}
+	defer c.feed.pause(false)
+	l.sees(ctx, firstCommit, workLimit)
+	c.feed.pause(true)
+	if l.sees(ctx, ticked, reachLimit) {
+		c.trial.note(c.number, "", func(s *Summary) { s.Silences++ })
+	}
+	if c.random.IntN(2) == 0 {
+		l.ends(ctx, time.Duration(c.random.Int64N(int64(randomReach))))
+		if err := c.count(ctx, l, "in a silence"); err != nil {
+			return err
+		}
+		if l, err = c.start(c.job, ""); err != nil {
+			return err
+		}
+		l.sees(ctx, ticked, reachLimit)
+	}
+	c.feed.pause(false)
+	l.ends(ctx, time.Duration(c.random.Int64N(int64(randomReach))))
+	return c.count(ctx, l, "after a silence")
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/tidemark-streams/tidemark/internal/proof"
+	"github.com/tidemark-streams/tidemark/internal/proof/oracle"
 )
 
 // Times of a strike.
@@ -50,8 +51,10 @@ func (c *chapter) reset(ctx context.Context, point string) error {
 		return nil
 	}
 	c.feed.pause(false)
+	parts := c.job.Parts()
+	part := parts[c.random.IntN(len(parts))].Name
 	for _, order := range []string{"KILL@" + point, ""} {
-		l, err := c.start(c.job, order, "reset", "--yes", "--who", "verify", "--why", "a trial", "--json")
+		l, err := c.start(c.job, order, "reset", "--part", part, "--yes", "--who", "verify", "--why", "a trial", "--json")
 		if err != nil {
 			return err
 		}
@@ -87,6 +90,8 @@ func (c *chapter) strike(ctx context.Context) error {
 	}
 	n := c.random.IntN(100)
 	switch {
+	case c.job.Idle > 0 && len(c.trial.Points) == 0 && c.random.IntN(8) == 0:
+		return c.silence(ctx)
 	case len(c.trial.Points) > 0 || n < 50:
 		if point, ok := c.trial.point(false); ok {
 			return c.atPoint(ctx, point, recipeOf(point))
@@ -121,7 +126,7 @@ func (c *chapter) prepare() error {
 func (c *chapter) wipe() error {
 	c.note("local state deleted")
 	c.trial.note(c.number, "", func(s *Summary) { s.Wiped++ })
-	return os.RemoveAll(c.job.LocalState())
+	return c.job.Wipe()
 }
 
 // atPoint kills at a point.
@@ -344,31 +349,69 @@ func (c *chapter) waiting(ctx context.Context) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	done, err := c.reader.GroupOffsets(ctx, c.job.Group(), c.job.Input(), int(c.job.Oracle.Partitions))
-	if err != nil {
+	waiting := written
+	for i, p := range c.job.Parts() {
+		if p.Input != c.job.Input() {
+			lag, err := c.handed(ctx, p)
+			if err != nil {
+				return 0, err
+			}
+			waiting += lag
+			continue
+		}
+		done, err := c.reader.GroupOffsets(ctx, p.Name, p.Input, int(c.job.Oracle.Partitions))
+		if err != nil {
+			return 0, err
+		}
+		if i > 0 { // another stage reads the same
+			waiting += written
+		}
+		for _, d := range done {
+			waiting -= max(0, d)
+		}
+	}
+	return waiting, nil
+}
+
+// handed is how much was handed on to a part that it has not consumed.
+func (c *chapter) handed(ctx context.Context, p proof.Part) (waiting int64, err error) {
+	ends, err := c.reader.Ends(ctx, p.Input)
+	if errors.Is(err, oracle.ErrNoTopic) {
+		return 0, nil // nothing yet
+	} else if err != nil {
 		return 0, err
 	}
-	for _, d := range done {
-		written -= max(0, d)
+	done, err := c.reader.GroupOffsets(ctx, p.Name, p.Input, len(ends))
+	for i, d := range done {
+		waiting += ends[i] - max(0, d)
 	}
-	return written, nil
+	return waiting, err
 }
 
 // evict takes the seat of a process that is dead, or that is to be taken for dead, out of the group.
 func (c *chapter) evict(ctx context.Context, job *proof.Job) error {
-	id, instance, err := seats(job.StateDir())
+	for _, p := range job.Parts() {
+		if err := c.unseat(ctx, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *chapter) unseat(ctx context.Context, p proof.Part) error {
+	id, instance, err := seats(p.StateDir)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	} else if err != nil {
 		return err
 	}
-	groups, err := c.admin.DescribeGroups(ctx, c.job.Group())
+	groups, err := c.admin.DescribeGroups(ctx, p.Name)
 	if err != nil {
 		return err
 	}
 	request := kmsg.NewPtrLeaveGroupRequest()
-	request.Group = c.job.Group()
-	for _, m := range groups[c.job.Group()].Members {
+	request.Group = p.Name
+	for _, m := range groups[p.Name].Members {
 		if m.MemberID == id && id != "" || m.InstanceID != nil && *m.InstanceID == instance {
 			out := kmsg.NewLeaveGroupRequestMember()
 			out.MemberID, out.InstanceID = m.MemberID, m.InstanceID

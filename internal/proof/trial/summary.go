@@ -28,6 +28,7 @@ type Summary struct {
 	Moves     int            // partitions moved to a second instance
 	Zombies   int            // owners that woke in the middle of a commit after another had taken over
 	Resets    int
+	Silences  int // that moved stream time
 	Chapters  int
 	Rounds    int // comparisons with the oracle
 	Readings  int64
@@ -92,6 +93,9 @@ func (s *Summary) Report() string {
 	line("also done            %d steps made to fail, %d starts without local state, %d checkpoints damaged (%d set aside by recoveries),",
 		s.Failures, s.Wiped, s.Damaged, s.Aside)
 	line("                     %d moves to a second instance, %d owners that woke after a takeover, %d resets", s.Moves, s.Zombies, s.Resets)
+	if s.Silences > 0 {
+		line("                     %d silences that moved stream time", s.Silences)
+	}
 	line("compared             %d times: %d readings, %d results, %d open windows, %d late readings, %d dead letters",
 		s.Rounds, s.Readings, s.Results, s.Windows, s.Late, s.Dead)
 	var paths []string

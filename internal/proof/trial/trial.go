@@ -33,8 +33,6 @@ type Options struct {
 	Client []kgo.Opt // how to reach the brokers
 	Source func(seed uint64) Source
 	Rate   int // readings a second and chapter
-	// Clean holds the job against a run of its own that nobody disturbs, in place of the oracle.
-	Clean bool
 
 	Seed     uint64
 	Kills    int           // useful ones

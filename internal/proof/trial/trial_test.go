@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/tidemark-streams/tidemark/internal/config"
 	"github.com/tidemark-streams/tidemark/internal/crash"
 	"github.com/tidemark-streams/tidemark/internal/proof"
 	"github.com/tidemark-streams/tidemark/internal/proof/oracle"
@@ -38,7 +39,11 @@ func TestGeneratedHoldsEverything(t *testing.T) {
 	for _, unit := range []string{"s", "ms", "us", "ns", "rfc3339"} {
 		config := proof.FleetConfig(3)
 		config.Key, config.PartitionedBy, config.Time.Unit = []string{"site", "device"}, []string{"device"}, unit
-		source, twin := Generated(&config)(7), Generated(&config)(7)
+		made, err := Generated(&config, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		source, twin := made(7), made(7)
 		partitions := make([][]oracle.Message, 3)
 		for range 6000 {
 			r, ok := source()
@@ -72,6 +77,52 @@ func TestGeneratedHoldsEverything(t *testing.T) {
 		if seen["wrong key"] > 0 || seen["wrong partition"] > 0 || seen["future"] > 0 {
 			t.Errorf("%s: readings that no producer writes: %v", unit, seen)
 		}
+	}
+}
+
+// Readings are made up for every configuration of docs/devices, for rows, and for all that a file may say of a format at
+// once: some that count and some that are refused.
+func TestGeneratedForEveryShape(t *testing.T) {
+	paths, err := filepath.Glob("../../../docs/devices/*.yml")
+	if err != nil || len(paths) < 62 {
+		t.Fatalf("%d configurations (%v)", len(paths), err)
+	}
+	paths = append(paths, "../../../integration/testdata/shapes.yaml", "../../../integration/testdata/rows.yaml")
+	refused := int64(0)
+	for _, path := range paths {
+		defined, err := config.Load(path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := proof.Model(defined)
+		c.Partitions = 2
+		source, err := Generated(&c, defined.Input.Rekey.On)
+		if err != nil {
+			t.Errorf("%s: %v", filepath.Base(path), err)
+			continue
+		}
+		next, partitions := source(3), make([][]oracle.Message, 2)
+		for range 600 {
+			r, _ := next()
+			p := &partitions[r.Partition]
+			*p = append(*p, oracle.Message{Record: oracle.Record{Offset: int64(len(*p)), Timestamp: r.Time, Key: r.Key, Value: r.Value, Headers: r.Headers}})
+		}
+		if defined.Input.Rekey.On {
+			relay, _ := c.Stages(nil, 2)
+			c = *relay
+		}
+		var n oracle.Counters
+		for _, o := range proof.Expect(&c, partitions).Outcomes {
+			n.Accepted += o.Counters.Accepted
+			n.DeadLettered += o.Counters.DeadLettered
+		}
+		refused += n.DeadLettered
+		if n.Accepted < 200 {
+			t.Errorf("%s: %+v", filepath.Base(path), n)
+		}
+	}
+	if refused < 100 {
+		t.Errorf("%d readings are refused", refused)
 	}
 }
 
