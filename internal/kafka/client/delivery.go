@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -187,7 +188,7 @@ func find(resp *kmsg.ProduceResponse, p *part) *kmsg.ProduceResponseTopicPartiti
 func (d *delivery) find(parts []*part) error {
 	var topics []string
 	for _, p := range parts {
-		if p.leader < 0 && (len(topics) == 0 || topics[len(topics)-1] != p.topic) {
+		if p.leader < 0 && !slices.Contains(topics, p.topic) { // of a stage, parts of one topic lie between those of others
 			topics = append(topics, p.topic)
 		}
 	}

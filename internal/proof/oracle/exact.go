@@ -135,7 +135,3 @@ func (s Stats) Function(name string) (x float64, ok bool) {
 
 // SameBits tells whether two doubles are the same number bit for bit.
 func SameBits(a, b float64) bool { return math.Float64bits(a) == math.Float64bits(b) }
-
-// Functions are the names that Function knows.
-var Functions = []string{"count", "sum", "min", "max", "mean", "range", "variance", "stddev", "variance_pop", "stddev_pop", "first", "last",
-	"delta", "rate", "time_mean"}
