@@ -313,9 +313,12 @@ func (i *instance) damage(r *rand.Rand) {
 	}
 	path := files[r.IntN(len(files))].Path
 	text, err := read(i.disk, path)
-	if err != nil || len(text) == 0 {
-		i.w.fault("%s: %v", path, err)
+	switch {
+	case err != nil || len(text) == 0 && !i.damaged[path]:
+		i.w.fault("damage %s of %d bytes: %v", path, len(text), err)
 		return
+	case len(text) == 0:
+		return // an earlier damage, whose fsync failed, has left nothing to do
 	}
 	at := r.IntN(len(text))
 	switch r.IntN(3) {
