@@ -62,7 +62,7 @@ var rooms = []room{
 	{dir: "internal/config", ours: pure, outside: []string{"go.yaml.in/yaml/v3"}},
 	{dir: "internal/proof", ours: []string{".", "aggregate", "reading", "window", "internal/config", "internal/kafka/kafkatest", "internal/store", "internal/proof/oracle"}, // whose words it puts into the oracle's
 		reach: engine, outside: []string{franz}},
-	{dir: "internal/proof/trial", ours: []string{"internal/crash", "internal/store", "internal/proof", "internal/proof/oracle"},
+	{dir: "internal/proof/trial", ours: []string{"internal/crash", "internal/record", "internal/store", "internal/proof", "internal/proof/oracle"},
 		reach: slices.Concat([]string{"."}, engine, []string{"internal/config", "internal/kafka/kafkatest", "internal/store/storetest"}), outside: []string{franz}},
 	{dir: "internal/proof/oracle", outside: []string{franz}}, // reads topics with a reader of its own
 	{

@@ -58,7 +58,7 @@ func TestDefects(t *testing.T) {
 func caughtByVerify(t *testing.T, program, name string) string {
 	const tries = 3 // other kills each: a mistake that shows in one interleaving only may slip through one trial
 	for try := range tries {
-		v, out, code := oneTrial(t, program, name, uint64(try+1))
+		v, out, code := oneTrial(t, program, "kills", name, uint64(try+1))
 		if code == 1 && v.Anomalies > 0 {
 			return fmt.Sprintf("after %3d kills, trial %d: %.150s", v.Found[0].Kills, try+1, v.Found[0].What)
 		} else if code != 0 {
@@ -69,18 +69,53 @@ func caughtByVerify(t *testing.T, program, name string) string {
 	return "NOT CAUGHT"
 }
 
+// TestDefectsOfKinds holds that what judges other kinds of jobs can fail as well: one mistake is caught in each, and the
+// command that the report gives to see it once more shows it once more.
+func TestDefectsOfKinds(t *testing.T) {
+	t.Parallel()
+	program := faulty(t)
+	for job, mistake := range map[string]string{"kinds": "group-offset-truth", "rekey": "checkpoint-without-commit", "shapes": "stream-time-lost", "rows": "tombstones-skipped"} {
+		t.Run(job, func(t *testing.T) {
+			t.Parallel()
+			for seed := range uint64(3) {
+				v, out, code := oneTrial(t, program, job, mistake, seed+1)
+				if code != 1 && code != 0 {
+					t.Fatalf("exit code %d: %s", code, out)
+				}
+				if code == 0 || !v.Found[0].Shown {
+					continue
+				}
+				t.Logf("%s after %d kills: %.200s\n%s", mistake, v.Found[0].Kills, v.Found[0].What, v.Found[0].Again)
+				args := append(strings.Fields(v.Found[0].Again)[1:], "--json")
+				if again, out, code := trialOf(t, program, args...); code != 1 || again.Anomalies == 0 {
+					t.Errorf("%q: exit code %d: %s", args, code, out)
+				}
+				return
+			}
+			t.Errorf("%s is not caught by three trials, or not shown again", mistake)
+		})
+	}
+}
+
 // finding is what is read of the summary of a trial.
 type finding struct {
 	Anomalies int `json:"anomalies"`
 	Found     []struct {
 		What  string `json:"what"`
 		Kills int    `json:"after_kills"`
+		Again string `json:"again"`
+		Shown bool   `json:"shown"`
 	} `json:"found"`
 }
 
-func oneTrial(t *testing.T, program, name string, seed uint64) (finding, string, int) {
+func oneTrial(t *testing.T, program, job, name string, seed uint64) (finding, string, int) {
 	t.Helper()
-	cmd := exec.Command(program, "verify", "-c", "testdata/kills.yaml", "--json", "--defect", name, "--seed", fmt.Sprint(seed))
+	return trialOf(t, program, "verify", "-c", "testdata/"+job+".yaml", "--json", "--defect", name, "--seed", fmt.Sprint(seed))
+}
+
+func trialOf(t *testing.T, program string, args ...string) (finding, string, int) {
+	t.Helper()
+	cmd := exec.Command(program, args...)
 	cmd.Env = append(plain(), "TMPDIR="+t.TempDir())
 	var out, said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &said

@@ -105,7 +105,7 @@ func TestVerifyRefuses(t *testing.T) {
 // key, and windows that silence closes. The oracle judges all of them.
 func TestVerifyKinds(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"kinds", "rekey", "shapes"} {
+	for _, name := range []string{"kinds", "rekey", "shapes", "rows"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			v, code, said := verify(t, "-c", "testdata/"+name+".yaml", "--kills", "8", "--seed", fmt.Sprint(1+seed(t)%1_000_000))

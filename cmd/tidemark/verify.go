@@ -29,12 +29,14 @@ type verifyOptions struct {
 	kills      int
 	seed       uint64
 	points     []string
+	strikes    string
 	duration   time.Duration
 	parallel   int
 	report     string
 	json       bool
 	listPoints bool
 	variables  []string // for the processes that are tried
+	more       string   // of the command line, of this build alone
 }
 
 func (e *env) verifyCommand() *cobra.Command {
@@ -67,6 +69,7 @@ Exit code 0 says that nothing was found, 1 that something was, or that the trial
 	f.IntVar(&o.kills, "kills", 40, "kills that count: those that hit a process in the middle of something")
 	f.Uint64Var(&o.seed, "seed", 0, "of what is done and when; 0: a new one")
 	f.StringSliceVar(&o.points, "points", nil, "kill at these points only, not at random times")
+	f.StringVar(&o.strikes, "strikes", "", "do exactly this to each new job, as the report of a trial that has found something says")
 	f.DurationVar(&o.duration, "duration", 0, "no new kills after this time")
 	f.IntVar(&o.parallel, "parallel", 1, "jobs that are tried at the same time")
 	f.StringVar(&o.report, "report", "", "write a report to this file")
@@ -84,6 +87,12 @@ func (e *env) tryJob(ctx context.Context, o *verifyOptions) (err error) {
 	if o.seed == 0 {
 		o.seed = rand.Uint64N(1 << 53) // it can be read back from JSON
 	}
+	var strikes []trial.Strike
+	if o.strikes != "" {
+		if strikes, err = trial.ParseStrikes(o.strikes); err != nil {
+			return usage(fmt.Errorf("verify: --strikes: %w", err))
+		}
+	}
 	defined, err := e.load(o.config)
 	if err != nil {
 		return err
@@ -97,6 +106,7 @@ func (e *env) tryJob(ctx context.Context, o *verifyOptions) (err error) {
 		return errors.Join(err, os.RemoveAll(dir))
 	}
 	defer v.close()
+	v.options.Strikes = strikes
 	e.say("verify: seed %d, %s; names begin with %s-; %s", o.seed, v.readings, v.options.Prefix, dir)
 	summary, err := trial.Run(ctx, v.options)
 	v.progress.close()

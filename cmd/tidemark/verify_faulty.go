@@ -34,7 +34,7 @@ func (e *env) faultyFlags(cmd *cobra.Command, o *verifyOptions) {
 			if !slices.ContainsFunc(defect.All(), func(d defect.Defect) bool { return d.Name == name }) {
 				return usage(errors.New("verify: no mistake has the name " + name + ": see --list-defects"))
 			}
-			o.variables = []string{defect.Variable + "=" + name}
+			o.variables, o.more = []string{defect.Variable + "=" + name}, " --defect "+name
 		}
 		return run(cmd, args)
 	}

@@ -1,13 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"runtime"
-	"slices"
 	"strings"
 
 	"github.com/tidemark-streams/tidemark/internal/proof/trial"
@@ -47,6 +47,7 @@ type foundJSON struct {
 	Kills int      `json:"after_kills"`
 	After []string `json:"after"`
 	Again string   `json:"again"` // the command
+	Shown bool     `json:"shown"` // with which it was found once more; the shortest one then
 	Dir   string   `json:"dir"`
 }
 
@@ -81,7 +82,7 @@ func (e *env) figures(o *verifyOptions, s *trial.Summary) *verifyJSON {
 		Readings: s.Readings, Results: s.Results, Windows: s.Windows, Recoveries: s.Recoveries, Median: s.Median.Milliseconds(),
 		Slowest: s.Slowest.Milliseconds(), Seconds: s.Took.Seconds()}
 	for _, f := range s.Anomalies[:min(len(s.Anomalies), mostFound)] {
-		j.Found = append(j.Found, foundJSON{Kind: string(f.Kind), What: f.String(), Kills: f.Kills, After: f.After, Again: again(o, &f), Dir: f.Dir})
+		j.Found = append(j.Found, foundJSON{Kind: string(f.Kind), What: f.String(), Kills: f.Kills, After: f.After, Again: again(o, &f), Shown: f.Shown, Dir: f.Dir})
 	}
 	return j
 }
@@ -89,13 +90,17 @@ func (e *env) figures(o *verifyOptions, s *trial.Summary) *verifyJSON {
 // mostFound is how many anomalies are told one by one.
 const mostFound = 20
 
-// again is the shortest command that does once more what came before an anomaly.
+// again is the shortest command that does once more what came before an anomaly, to as many jobs as it takes.
 func again(o *verifyOptions, f *trial.Found) string {
-	command := fmt.Sprintf("%s verify -c %s --seed %d", os.Args[0], o.config, f.Seed-1)
-	if points := slices.Compact(slices.Sorted(slices.Values(f.Points))); len(points) > 0 {
-		command += " --points " + strings.Join(points, ",")
+	return fmt.Sprintf("%s verify -c %s --seed %d --strikes %s%s", os.Args[0], o.config, f.Seed-1, trial.StrikesText(f.Strikes), o.more)
+}
+
+// shown says what the command is worth.
+func shown(f *trial.Found) string {
+	if f.Shown {
+		return "tried: it shows an anomaly again, and the shortest list found that does"
 	}
-	return command
+	return "tried: it did not show an anomaly again in a few jobs; it does so to new ones until --kills is reached"
 }
 
 // tellVerdict says it to people.
@@ -107,7 +112,8 @@ func (e *env) tellVerdict(o *verifyOptions, s *trial.Summary) error {
 		}
 		fmt.Fprintf(e.out, "ANOMALY after %d kills: %s\n", f.Kills, f)
 		if i == 0 {
-			fmt.Fprintf(e.out, "  after       %s\n  once more   %s\n  logs        %s\n", strings.Join(f.After, "; "), again(o, &f), f.Dir)
+			fmt.Fprintf(e.out, "  after       %s\n  once more   %s\n  %-11s %s\n  logs        %s\n", cmp.Or(strings.Join(f.After, "; "), "nothing"), again(o, &f),
+				"", shown(&f), f.Dir)
 		}
 	}
 	_, err := fmt.Fprint(e.out, s.Report())

@@ -71,7 +71,9 @@ type Observed struct {
 	Late     []Output       // the late topic
 	Dead     []Output       // the dead letter topic
 	Counters []Counters     // by input partition
-	Pairs    []ObservedPair // of a job whose readings go through a stage, in place of live entries and counters
+	// Backwards are commits whose stream time or input position is below that of the one before.
+	Backwards []string
+	Pairs     []ObservedPair // of a job whose readings go through a stage, in place of live entries and counters
 }
 
 // Output is one record of the late or dead letter topic and the input record it stands for.
@@ -125,6 +127,9 @@ func Compare(want *Expected, got *Observed) []Anomaly {
 	}
 	if got.Counters != nil {
 		c.counters()
+	}
+	for _, b := range got.Backwards {
+		c.report(Stale, "changelog", "a stream time and an input position that never fall", b)
 	}
 	slices.SortStableFunc(c.found, func(a, b Anomaly) int {
 		return cmp.Or(cmp.Compare(a.Aggregation, b.Aggregation), slices.Compare(a.Key, b.Key), cmp.Compare(a.Start, b.Start))

@@ -144,6 +144,9 @@ func (s *Observed) fold(ctx context.Context, reader *oracle.Reader, topic string
 				fold.Last.Live, len(fold.Live))
 		}
 		s.Counters = append(s.Counters, Counters{Task: fold.Last.Counters, Aggregations: fold.Last.Aggregations, StreamTime: fold.Last.StreamTime})
+		for _, b := range fold.Backwards {
+			s.Backwards = append(s.Backwards, fmt.Sprintf("%s in %s/%d", b, topic, p))
+		}
 		for _, e := range fold.Live {
 			s.Live = append(s.Live, e)
 		}

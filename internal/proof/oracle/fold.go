@@ -34,6 +34,8 @@ type Fold struct {
 	Fences  int64            // fence records that compaction has left
 	Last    *Commit          // the last commit record; nil for none
 
+	Backwards []string // commits whose stream time or input position is below that of the one before
+
 	since int64 // updates since the last commit record
 }
 
@@ -100,6 +102,10 @@ func (f *Fold) commit(value []byte) error {
 	if last := f.Last; last != nil && last.Birth == c.Birth {
 		if c.Number <= last.Number {
 			return fmt.Errorf("commit number %d after %d", c.Number, last.Number)
+		}
+		if c.StreamTime < last.StreamTime || c.Position < last.Position {
+			f.Backwards = append(f.Backwards, fmt.Sprintf("commit %d at stream time %d and input offset %d, after commit %d at %d and %d", c.Number, c.StreamTime,
+				c.Position, last.Number, last.StreamTime, last.Position))
 		}
 		if c.Number == last.Number+1 && c.Records != f.since {
 			return fmt.Errorf("commit %d of %d updates delivers %d", c.Number, c.Records, f.since)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -153,6 +154,11 @@ func TestFold(t *testing.T) {
 	}
 	if _, err := FoldChangelog(append(log, log[len(log)-1])); err == nil {
 		t.Error("a commit number that does not rise was taken")
+	}
+	back := slices.Clone(log[len(log)-1].Value)
+	back[9], back[9+2+24+2+1+2+16] = 0xAE, 15 // a later number, and the stream time -8
+	if f, err := FoldChangelog(append(log, Message{Record: Record{Key: []byte{0xC0}, Value: back}})); err != nil || len(f.Backwards) != 1 {
+		t.Errorf("a stream time that falls is not noticed: %+v, %v", f, err)
 	}
 	for _, bad := range [][]byte{nil, {0x02}, {0x01}, {0x01, 9, 'h'}, key("a", 1)[:7], {0xC0, 0}} {
 		if _, err := FoldChangelog([]Message{{Record: Record{Key: bad}}}); err == nil {

@@ -68,6 +68,7 @@ func (w *world) observe(got *proof.Observed, log string) error {
 			return fmt.Errorf("%s/%d: no commit record", log, p)
 		}
 		got.Counters = append(got.Counters, proof.Counters{Task: fold.Last.Counters, Aggregations: fold.Last.Aggregations, StreamTime: fold.Last.StreamTime})
+		got.Backwards = append(got.Backwards, fold.Backwards...)
 		for _, e := range fold.Live {
 			got.Live = append(got.Live, e)
 		}

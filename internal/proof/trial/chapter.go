@@ -26,7 +26,8 @@ type chapter struct {
 	number int
 	goal   int // useful kills
 	seed   uint64
-	random *mathrand.Rand
+	chance *mathrand.Rand // which strikes come
+	random *mathrand.Rand // of a strike: what it leaves to chance
 	dir    string
 
 	job, second *proof.Job // two instances of one job
@@ -35,12 +36,12 @@ type chapter struct {
 	reader      *oracle.Reader
 	feed        *feeder
 
-	program []func(context.Context) error // strikes to come before those of chance
+	program []Strike // to come before those of chance
+	done    []Strike // since the last comparison that found nothing
 	starts  int
 	useful  int
-	barren  int // kills without use since the last useful one
-	history []string
-	points  []string        // of the history
+	barren  int             // kills without use since the last useful one
+	history []string        // of what was done, for people
 	hurt    map[string]bool // checkpoints that this chapter has damaged
 	short   bool            // the changelog's tombstones may be gone: checkpoints are too old
 	bad     bool            // an anomaly was found
@@ -53,6 +54,9 @@ func (c *chapter) run(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, c.close()) }()
 	c.trial.note(c.number, "", func(s *Summary) { s.Chapters++ })
+	if c.trial.Strikes != nil {
+		return c.interrupted(ctx, c.replay(ctx))
+	}
 	if c.number == 1 {
 		if err := c.refuse(ctx); err != nil {
 			return c.interrupted(ctx, err)
@@ -81,8 +85,11 @@ func (c *chapter) run(ctx context.Context) (err error) {
 		}
 		last := c.useful >= c.goal || c.enough()
 		if last {
-			if err := c.shorten(ctx); err != nil {
+			if err := c.do(ctx, c.strikes("forget")[0]); err != nil {
 				return c.interrupted(ctx, err)
+			}
+			if c.bad {
+				break
 			}
 		}
 		if err := c.compare(ctx, last); err != nil {
@@ -105,7 +112,7 @@ func (c *chapter) enough() bool {
 }
 
 func (c *chapter) interrupted(ctx context.Context, err error) error {
-	if cause := context.Cause(ctx); cause != nil {
+	if cause := context.Cause(ctx); cause != nil || err == nil {
 		return cause
 	}
 	return fmt.Errorf("chapter %d, seed %d: %w", c.number, c.seed, err)
@@ -230,7 +237,7 @@ func (c *chapter) found(a proof.Anomaly) {
 	c.bad = true
 	c.trial.note(c.number, "ANOMALY: "+a.String(), func(s *Summary) {
 		s.Anomalies = append(s.Anomalies, Found{Anomaly: a, Chapter: c.number, Seed: c.seed, After: slices.Clone(c.history),
-			Points: slices.Clone(c.points), Kills: s.Kills, Dir: c.dir})
+			Strikes: slices.Clone(c.done), Kills: s.Kills, Dir: c.dir})
 	})
 }
 
@@ -292,10 +299,14 @@ func (c *chapter) judge(ctx context.Context, readings int64, last bool) error {
 			anomalies = append(anomalies, proof.Anomaly{Kind: proof.Torn, Where: "two more starts", Want: "nothing changed", Found: err.Error()})
 		}
 	}
-	for _, a := range anomalies {
-		c.found(a)
+	if len(anomalies) > 0 {
+		for _, a := range anomalies {
+			c.found(a)
+		}
+		c.trial.note(c.number, "", func(s *Summary) { s.Rounds++ })
+		return nil
 	}
-	c.history, c.points = nil, nil
+	c.history, c.done = nil, nil
 	c.trial.note(c.number, fmt.Sprintf("chapter %d: %d readings, %d results, %d open windows: as they must be", c.number, readings,
 		len(sight.Results), len(sight.State)), func(s *Summary) {
 		s.Rounds++

@@ -8,13 +8,13 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/tidemark-streams/tidemark/internal/record"
 	"github.com/tidemark-streams/tidemark/internal/store"
 )
 
 // The kinds of damage: those below forged are noticed by the file's own checksums.
 const (
-	forged  = 4
-	damages = 6 // so that every third one is forged
+	forged = 4
 )
 
 // damage hurts the newest checkpoint of one task, if there is one: a start must notice, set it aside, and come out right.
@@ -63,8 +63,11 @@ func (c *chapter) isHurt(path, how string) {
 	c.trial.note(c.number, "", func(s *Summary) { s.Damaged++ })
 }
 
-// forge makes another checkpoint out of one, whole and with every checksum right, whose entries differ in their last bit: only
-// the proof of the state against the log can notice (I7).
+// startBytes are the last ones of an entry's key: where its window begins. Before them lies the text of a key field.
+const startBytes = 8
+
+// forge makes another checkpoint out of one, whole and with every checksum right, whose entries differ in their last bit
+// and one of which is there twice, under a key that no reading has: only the proof of the state against the log can notice (I7).
 func (c *chapter) forge(path string) (err error) {
 	m := store.NewMemory(0)
 	defer func() { err = errors.Join(err, m.Close()) }()
@@ -82,6 +85,9 @@ func (c *chapter) forge(path string) (err error) {
 		all = append(all, entry{hash, bytes.Clone(key), bytes.Clone(value)})
 		return true
 	})
+	ghost := bytes.Clone(all[0].key)
+	ghost[len(ghost)-startBytes-1] ^= 1 << 5
+	m.Set(record.Hash(ghost), ghost, all[0].value)
 	for _, e := range all {
 		if len(e.value) > 0 {
 			e.value[len(e.value)-1] ^= 1

@@ -62,6 +62,7 @@ func (c *chapter) shorten(ctx context.Context) error {
 		return err
 	}
 	c.short = true
+	c.note("tombstones may be forgotten")
 	for range 3 {
 		l, err := c.start(c.job, "")
 		if err != nil {

@@ -2,47 +2,31 @@ package trial
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
 // repertoire is what every trial does at least once, in an order of its own, before chance decides: what each of the
 // mistakes that everybody makes shows itself by (docs/internals/faulty.md).
-func (c *chapter) repertoire() []func(context.Context) error {
+func (c *chapter) repertoire() []Strike {
 	if len(c.trial.Points) > 0 {
 		return nil
 	}
-	var all []func(context.Context) error
-	add := func(strike func(context.Context) error) { all = append(all, strike) }
+	var groups [][]Strike // those of a group follow each other
 	for _, step := range failures {
-		add(func(ctx context.Context) error { return c.afterFailure(ctx, step, true) })
+		groups = append(groups, c.strikes("fail-kill="+step))
 	}
-	for _, d := range dreams {
-		add(func(ctx context.Context) error { return c.zombie(ctx, d) })
+	for _, d := range sleeping() {
+		groups = append(groups, c.strikes("zombie="+d))
 	}
-	add(c.move)
-	add(c.twice)
-	for _, point := range []string{"commit.ended", "commit.end", "checkpoint.synced-dir"} {
-		add(func(ctx context.Context) error { return c.atPoint(ctx, point, recipeOf(point)) })
-	}
-	add(func(ctx context.Context) error {
-		if err := c.wipe(); err != nil {
-			return err
-		}
-		return c.atRandom(ctx)
-	})
-	for _, kind := range []int{forged, c.random.IntN(forged), forged} {
-		add(func(ctx context.Context) error {
-			if err := c.damage(kind); err != nil {
-				return err
-			}
-			return c.atRandom(ctx)
-		})
-	}
-	c.random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	groups = append(groups, c.strikes("move"), c.strikes("twice"), c.strikes("point=commit.ended"), c.strikes("point=commit.end"),
+		c.strikes("point=checkpoint.synced-dir"), c.strikes("wipe", "kill"), c.strikes("forge", "kill"), c.strikes("damage", "kill"),
+		c.strikes("forge", "kill"))
+	c.chance.Shuffle(len(groups), func(i, j int) { groups[i], groups[j] = groups[j], groups[i] })
 	if c.job.Idle > 0 { // of which few jobs have any: first, so that short trials have it too
-		all = append([]func(context.Context) error{c.silence, c.silence}, all...)
+		groups = append([][]Strike{c.strikes("silence", "silence")}, groups...)
 	}
-	return all
+	return slices.Concat(groups...)
 }
 
 // twice kills two recoveries of one task in a row, each behind its fence record: the log ends with fences then.

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,15 +28,13 @@ const (
 func (c *chapter) firstStarts(ctx context.Context) error {
 	defer c.feed.pause(false)
 	point, ok := c.trial.point(true)
-	if !ok || len(c.trial.Points) == 0 && c.random.IntN(2) == 0 {
+	if !ok || len(c.trial.Points) == 0 && c.chance.IntN(2) == 0 {
 		return nil
 	}
-	r := recipeOf(point)
-	if r.reset {
-		return c.reset(ctx, point)
+	if recipeOf(point).reset {
+		return c.do(ctx, c.strikes("reset=" + point)[0])
 	}
-	c.feed.pause(false)
-	return c.atPoint(ctx, point, r)
+	return c.do(ctx, c.strikes("birth=" + point)[0])
 }
 
 // reset kills the reset of a job that is born and has consumed nothing: a life that has published something would publish
@@ -80,46 +80,51 @@ func (c *chapter) strike(ctx context.Context) error {
 	if _, _, err := c.feed.written(); err != nil {
 		return err
 	}
-	if len(c.program) > 0 {
-		next := c.program[0]
-		c.program = c.program[1:]
-		return next(ctx)
+	if len(c.program) == 0 {
+		c.program = c.strikes(c.draw()...)
 	}
-	if err := c.prepare(); err != nil {
-		return err
+	next := c.program[0]
+	c.program = c.program[1:]
+	if next.Name == "" { // only points of first starts are wanted
+		c.goal = c.useful
+		return nil
 	}
-	n := c.random.IntN(100)
-	switch {
-	case c.job.Idle > 0 && len(c.trial.Points) == 0 && c.random.IntN(8) == 0:
-		return c.silence(ctx)
-	case len(c.trial.Points) > 0 || n < 50:
-		if point, ok := c.trial.point(false); ok {
-			return c.atPoint(ctx, point, recipeOf(point))
-		}
-		if len(c.trial.Points) > 0 { // only those of first starts are wanted
-			c.goal = c.useful
-			return nil
-		}
-		return c.atRandom(ctx)
-	case n < 66:
-		return c.atRandom(ctx)
-	case n < 80:
-		return c.afterFailure(ctx, failures[c.random.IntN(len(failures))], c.random.IntN(2) == 0)
-	case n < 88:
-		return c.move(ctx)
-	}
-	return c.zombie(ctx, dreams[c.random.IntN(len(dreams))])
+	return c.do(ctx, next)
 }
 
-// prepare hurts what the last process has left, now and then.
-func (c *chapter) prepare() error {
-	switch n := c.random.IntN(12); {
+// draw draws the next strike, and what comes before it now and then: something that hurts what the last process has left.
+func (c *chapter) draw() (names []string) {
+	switch n := c.chance.IntN(12); {
 	case n == 0:
-		return c.wipe()
+		names = append(names, "wipe")
+	case n == 1:
+		names = append(names, "forge")
 	case n < 4:
-		return c.damage(c.random.IntN(damages))
+		names = append(names, "damage")
 	}
-	return nil
+	if len(c.trial.Points) > 0 {
+		point, ok := c.trial.point(false)
+		if !ok {
+			return []string{""}
+		}
+		return append(names, "point="+point)
+	}
+	n := c.chance.IntN(100)
+	switch {
+	case c.job.Idle > 0 && c.chance.IntN(8) == 0:
+		return append(names, "silence")
+	case n < 50:
+		if point, ok := c.trial.point(false); ok {
+			return append(names, "point="+point)
+		}
+	case n >= 88:
+		return append(names, "zombie="+sleeping()[c.chance.IntN(len(dreams))])
+	case n >= 80:
+		return append(names, "move")
+	case n >= 66:
+		return append(names, []string{"fail", "fail-kill"}[c.chance.IntN(2)]+"="+failures[c.chance.IntN(len(failures))])
+	}
+	return append(names, "kill")
 }
 
 // wipe deletes the local state.
@@ -237,11 +242,16 @@ type dream struct {
 }
 
 // Without an open transaction, at commit.send, nothing but the fence is in the sleeper's way.
-var dreams = []dream{{"commit.send", false}, {"commit.end", false}, {"commit.end", true}}
+var dreams = map[string]dream{"commit.send": {"commit.send", false}, "commit.end": {"commit.end", false}, "commit.end-late": {"commit.end", true}}
+
+// sleeping are the names of dreams, failing the steps that can fail.
+func sleeping() []string { return slices.Sorted(maps.Keys(dreams)) }
+
+func failing() []string { return failures }
 
 // zombie stops an owner in the middle of a commit, lets a second instance take over, and lets the first one go on.
-func (c *chapter) zombie(ctx context.Context, d dream) error {
-	step, late := d.step, d.late
+func (c *chapter) zombie(ctx context.Context, of string) error {
+	step, late := dreams[of].step, dreams[of].late
 	partition := c.random.IntN(int(c.job.Oracle.Partitions))
 	stop := fmt.Sprintf("STOP@%s/%d#%d", step, partition, 2+c.random.IntN(4))
 	first, err := c.start(c.job, stop)
@@ -313,7 +323,6 @@ func (c *chapter) count(ctx context.Context, l *life, what string) error {
 		c.barren++
 	}
 	c.note("%s", what)
-	c.points = append(c.points, t.point...)
 	text := fmt.Sprintf("chapter %d, process %s: killed %s, %d readings waiting", c.number, l.name, what, waiting)
 	c.trial.note(c.number, text, func(s *Summary) {
 		s.Kills++

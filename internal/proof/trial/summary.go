@@ -50,8 +50,9 @@ type Found struct {
 	proof.Anomaly
 	Chapter int
 	Seed    uint64   // of the chapter
-	After   []string // the strikes since the last comparison that found nothing
-	Points  []string // of these strikes
+	After   []string // what was done since the last comparison that found nothing
+	Strikes []Strike // the same, to be done again; or fewer, after which it was found once more
+	Shown   bool     // it was found once more
 	Kills   int      // before it was found, in this trial
 	Dir     string   // what the chapter left, with the logs
 }

@@ -38,6 +38,7 @@ type Options struct {
 	Kills    int           // useful ones
 	Duration time.Duration // no chapter goes on for longer; 0: until there were enough kills
 	Points   []string      // only these; nil for all, and random times
+	Strikes  []Strike      // only these, to each new job the same; nil for all
 	Parallel int           // chapters at the same time; at least 1
 
 	// Tell is told of each strike and comparison, by several goroutines; may be nil.
@@ -71,13 +72,24 @@ type Trial struct {
 	summary Summary
 }
 
-// Run tries the job. The error says that the trial could not be carried out; what it found is in the summary.
+// Run tries the job. The error says that the trial could not be carried out; what it found is in the summary, the first of it
+// with as few strikes as show it again.
 func Run(ctx context.Context, o Options) (Summary, error) {
+	t, err := run(ctx, o)
+	s := t.now()
+	if len(s.Anomalies) > 0 && ctx.Err() == nil && o.Strikes == nil {
+		t.smallest(ctx, &s.Anomalies[0])
+	}
+	return s, err
+}
+
+// run is Run without a second look at what is found.
+func run(ctx context.Context, o Options) (*Trial, error) {
 	t := &Trial{Options: o, begun: time.Now(), random: rand.New(rand.NewPCG(o.Seed, 1)), left: o.Kills}
 	t.summary = Summary{Seed: o.Seed, Points: map[string]int{}, Recoveries: map[string]int{}}
 	for _, p := range o.Points {
 		if !slices.Contains(crash.Points(), p) {
-			return t.summary, fmt.Errorf("%q is no point: --list-points lists them", p)
+			return t, fmt.Errorf("%q is no point: --list-points lists them", p)
 		}
 	}
 	if o.Duration > 0 {
@@ -104,7 +116,7 @@ func Run(ctx context.Context, o Options) (Summary, error) {
 	if err == nil && ctx.Err() == nil && len(s.Anomalies) == 0 && s.Useful == 0 {
 		err = fmt.Errorf("no kill of %d was of use: nothing is proved", s.Kills)
 	}
-	return s, err
+	return t, err
 }
 
 // lastRound is how long the last round may take after the time is over.
@@ -128,10 +140,16 @@ func (t *Trial) next() (*chapter, bool) {
 		return nil, false
 	}
 	goal := min(t.left, chapterKills)
+	if t.Strikes != nil {
+		goal = max(1, len(t.Strikes))
+	}
 	t.left -= goal
 	t.chapter++
 	seed := t.Seed + uint64(t.chapter)
-	return &chapter{trial: t, number: t.chapter, goal: goal, seed: seed, random: rand.New(rand.NewPCG(seed, 2)),
+	if t.Strikes != nil { // the same readings to each
+		seed = t.Seed + 1
+	}
+	return &chapter{trial: t, number: t.chapter, goal: goal, seed: seed, chance: rand.New(rand.NewPCG(seed, 2)),
 		dir: filepath.Join(t.Dir, fmt.Sprintf("chapter-%d", t.chapter))}, true
 }
 
