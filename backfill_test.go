@@ -24,7 +24,7 @@ func processed(o *Options, kind window.Kind) {
 	config := job.Config{Input: "in", Format: format, Partitioner: job.Unchecked, Aggregations: []job.Aggregation{
 		{Name: "table", Window: kind, Functions: aggregate.Count}}}
 	o.Processor = func(partition, partitions int32, limits Limits) (Processor, error) {
-		return job.New(config, partition, partitions, job.Limits(limits))
+		return job.New(config, partition, partitions, limits)
 	}
 }
 

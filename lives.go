@@ -350,7 +350,7 @@ func (a *App) sinks(known *topics, partition int32) sinkTopics {
 	s := sinkTopics{changelog: to(a.options.Changelog.Topic), late: to(a.options.Late), dead: to(a.options.DeadLetter)}
 	for _, name := range a.options.Results {
 		s.results = append(s.results, to(name))
-		if i := len(s.results) - 1; a.options.Stage != nil {
+		if i := len(s.results) - 1; a.options.Relay != nil {
 			s.results[i].keyed = known.partitions(name)
 		}
 	}

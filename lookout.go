@@ -14,7 +14,7 @@ import (
 	"github.com/tidemark-streams/tidemark/internal/recovery"
 )
 
-// ErrInputGrown is returned by Run when partitions were added to the input of a Stage: a new App goes on with all of them.
+// ErrInputGrown is returned by Run when partitions were added to the input of a Relay: a new App goes on with all of them.
 var ErrInputGrown = errors.New("partitions were added to the input")
 
 // How often a running job looks at what it stands on, and how soon again when something is wrong: a broker that has
@@ -130,7 +130,7 @@ func (l *lookout) look(ctx context.Context) (fault, err error) {
 	if fault := l.identity(cluster, found); fault != nil {
 		return fault, nil
 	}
-	if was, is := a.topics().identity.Input, found[a.options.Input]; a.options.Stage != nil && is.Partitions > was.Partitions {
+	if was, is := a.topics().identity.Input, found[a.options.Input]; a.options.Relay != nil && is.Partitions > was.Partitions {
 		return &kafka.Error{Class: kafka.ClassLost, Op: "look at the topics", Topic: was.Name, Partition: -1, Offset: -1,
 			Err: fmt.Errorf("%w: it had %d, it has %d", ErrInputGrown, was.Partitions, is.Partitions)}, nil
 	}

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/tidemark-streams/tidemark/internal/job"
 	"github.com/tidemark-streams/tidemark/internal/kafka"
 	"github.com/tidemark-streams/tidemark/internal/record"
 	"github.com/tidemark-streams/tidemark/internal/recovery"
@@ -27,6 +28,8 @@ type (
 	Place = task.Place
 	// Aggregation names one aggregation and the fingerprint of its meaning.
 	Aggregation = task.Aggregation
+	// Limits are the largest records that the brokers accept.
+	Limits = job.Limits
 	// RecoveryReport says what one recovery did, phase by phase.
 	RecoveryReport = recovery.Report
 )
@@ -60,11 +63,11 @@ type Commit struct {
 	MaxPerSecond int           // commits of the whole instance; stretches the interval; 0 for no limit
 }
 
-// Stage makes an App hand records on under another key, for a job whose input is not partitioned by the keys of its
+// Relay makes an App hand records on under another key, for a job whose input is not partitioned by the keys of its
 // aggregations (R3): the one result topic is an internal one, which the App makes itself, and a result goes to the
-// partition that murmur2 gives its key. Partitions may be added to the input of a stage (R34): Run then ends with
+// partition that murmur2 gives its key. Partitions may be added to the input of a relay (R34): Run then ends with
 // ErrInputGrown, and a new App goes on with all of them.
-type Stage struct {
+type Relay struct {
 	Partitions        int32 // of the internal topic when it is made; 0: as many as the input has then
 	ReplicationFactor int16 // 0: the broker's default
 	MinInsync         int   // 0: the broker's default
@@ -90,7 +93,7 @@ type Options struct {
 	DeadLetter string
 	Changelog  Changelog
 	Topics     TopicDefaults
-	Stage      *Stage // nil: results are what the job is for
+	Relay      *Relay // nil: results are what the job is for
 
 	// Processor makes the Processor of one input partition. Limits tell what its records must not exceed.
 	Processor func(partition int32, partitions int32, limits Limits) (Processor, error)
@@ -114,14 +117,6 @@ type Options struct {
 	// At is called before named steps of a task, for crash tests; may be nil. An error is treated like a failure of
 	// that step.
 	At func(ctx context.Context, partition int32, step string) error
-}
-
-// Limits are the sizes that the brokers accept: largest key plus value in bytes.
-type Limits struct {
-	Changelog  record.Bytes
-	Result     record.Bytes
-	Late       record.Bytes
-	DeadLetter record.Bytes
 }
 
 // Event tells what a task has just done.

@@ -257,7 +257,7 @@ const dropPatience = time.Second
 // openDir opens the task's checkpoint directory. Checkpoints are never needed: when it cannot be opened the task works
 // without, and says so.
 func (r *runner) openDir() {
-	if r.dir != nil || r.app.options.Stage != nil { // a stage has no state
+	if r.dir != nil || r.app.options.Relay != nil { // a relay has no state
 		return
 	}
 	files := r.app.options.Files

@@ -44,7 +44,7 @@ type sinkTopics struct {
 type target struct {
 	topic     string
 	partition int32
-	keyed     int32 // of a stage: how many partitions there are to choose from by key
+	keyed     int32 // of a relay: how many partitions there are to choose from by key
 }
 
 func startSender(writer kafka.Writer, topics sinkTopics, next record.ChangelogPosition, at func(context.Context, string) error) *sender {

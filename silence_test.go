@@ -22,7 +22,7 @@ func windowed(o *Options) {
 	config := job.Config{Input: "in", Format: format, Partitioner: job.Unchecked, Aggregations: []job.Aggregation{
 		{Name: "second", Window: window.Tumbling{Size: window.Second}, Functions: aggregate.Count}}}
 	o.Processor = func(partition, partitions int32, limits Limits) (Processor, error) {
-		return job.New(config, partition, partitions, job.Limits(limits))
+		return job.New(config, partition, partitions, limits)
 	}
 }
 

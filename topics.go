@@ -92,7 +92,7 @@ func (a *App) existingTopics(ctx context.Context, admin kafka.Admin) (*topics, e
 // describeTopics says what is needed of topics that are in order.
 func (a *App) describeTopics(cluster string, found map[string]kafka.TopicInfo) *topics {
 	t := &topics{identity: record.Identity{ClusterID: cluster, Input: found[a.options.Input].Topic,
-		Changelog: found[a.options.Changelog.Topic].Topic, Growing: a.options.Stage != nil}, found: found, asked: now()}
+		Changelog: found[a.options.Changelog.Topic].Topic, Growing: a.options.Relay != nil}, found: found, asked: now()}
 	for _, name := range a.outputNames() {
 		t.identity.Outputs = append(t.identity.Outputs, found[name].Topic)
 	}
@@ -104,9 +104,9 @@ func (a *App) describeTopics(cluster string, found map[string]kafka.TopicInfo) *
 // partitions is how many partitions a topic has.
 func (t *topics) partitions(name string) int32 { return t.found[name].Partitions }
 
-// ours tells whether a topic is made by us: the changelog, the internal topic of a stage, and where the options say so all.
+// ours tells whether a topic is made by us: the changelog, the internal topic of a relay, and where the options say so all.
 func (a *App) ours(name string) bool {
-	return a.options.Topics.Create || name == a.options.Changelog.Topic || a.options.Stage != nil && slices.Contains(a.options.Results, name)
+	return a.options.Topics.Create || name == a.options.Changelog.Topic || a.options.Relay != nil && slices.Contains(a.options.Results, name)
 }
 
 // outputNames are the topics that commits write beside the changelog, each once, in order.
@@ -153,14 +153,14 @@ func (a *App) createMissing(ctx context.Context, admin kafka.Admin, found map[st
 func (a *App) spec(name string, partitions int32) kafka.TopicSpec {
 	spec := kafka.TopicSpec{Name: name, Partitions: partitions, Configs: map[string]string{}}
 	minInsync := 0
-	switch stage := a.options.Stage; {
+	switch relay := a.options.Relay; {
 	case name == a.options.Changelog.Topic:
 		spec.ReplicationFactor, minInsync = a.options.Changelog.ReplicationFactor, a.options.Changelog.MinInsync
 		spec.Configs = maps.Clone(kafka.ChangelogConfigs)
-	case stage != nil && slices.Contains(a.options.Results, name):
-		spec.ReplicationFactor, minInsync = stage.ReplicationFactor, stage.MinInsync
-		if stage.Partitions > 0 {
-			spec.Partitions = stage.Partitions
+	case relay != nil && slices.Contains(a.options.Results, name):
+		spec.ReplicationFactor, minInsync = relay.ReplicationFactor, relay.MinInsync
+		if relay.Partitions > 0 {
+			spec.Partitions = relay.Partitions
 		}
 	}
 	if minInsync > 0 {
@@ -169,10 +169,10 @@ func (a *App) spec(name string, partitions int32) kafka.TopicSpec {
 	return spec
 }
 
-// growChangelog gives the changelog of a stage as many partitions as its input has now (R34).
+// growChangelog gives the changelog of a relay as many partitions as its input has now (R34).
 func (a *App) growChangelog(ctx context.Context, admin kafka.Admin, found map[string]kafka.TopicInfo) error {
 	input, changelog := found[a.options.Input], found[a.options.Changelog.Topic]
-	if a.options.Stage == nil || changelog.Name == "" || changelog.Partitions >= input.Partitions {
+	if a.options.Relay == nil || changelog.Name == "" || changelog.Partitions >= input.Partitions {
 		return nil
 	}
 	if err := admin.AddPartitions(ctx, changelog.Name, input.Partitions); err != nil {
@@ -210,7 +210,7 @@ func (a *App) checkOutputs(found map[string]kafka.TopicInfo) error {
 		}
 	}
 	faults = append(faults, a.checkSizes(found)...)
-	if a.options.Stage != nil && found[a.options.Changelog.Topic].Partitions < in.Partitions {
+	if a.options.Relay != nil && found[a.options.Changelog.Topic].Partitions < in.Partitions {
 		return refuse(append(faults, kafka.ChangelogFaults(found[a.options.Changelog.Topic], kafka.TopicInfo{})...)) // it will grow
 	}
 	return refuse(append(faults, a.checkChangelog(found)...))

@@ -34,7 +34,7 @@ func BenchmarkWholeJob(b *testing.B) {
 		Job: "bench", Cluster: cluster, Input: "readings", Results: []string{"hourly"}, Late: "late", DeadLetter: "dead",
 		Changelog: tidemark.Changelog{Topic: "bench-changelog"}, Topics: tidemark.TopicDefaults{Create: true, Partitions: partitions},
 		Processor: func(partition, partitions int32, limits tidemark.Limits) (tidemark.Processor, error) {
-			return job.New(config(), partition, partitions, job.Limits(limits))
+			return job.New(config(), partition, partitions, limits)
 		},
 		StateDir: b.TempDir(), Commit: tidemark.Commit{Interval: 100 * time.Millisecond, MaxRecords: 50_000, MaxBytes: 16 << 20},
 		Checkpoint: 30 * time.Second, UntilIdle: true, Log: slog.New(slog.DiscardHandler),

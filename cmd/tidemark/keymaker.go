@@ -29,10 +29,7 @@ type madeHeader struct {
 // newKeyMaker makes the maker for a job's input. key is the path of the field that is to be the record's key, "" for what
 // input.partitioned_by says; headers are NAME=PATH.
 func newKeyMaker(input *config.Input, key string, headers []string) (*keyMaker, error) {
-	k := &keyMaker{partitioner: job.Murmur2}
-	if input.Partitioner == config.CRC32 {
-		k.partitioner = job.CRC32
-	}
+	k := &keyMaker{partitioner: input.Partitioner}
 	for _, text := range headers {
 		name, path, ok := strings.Cut(text, "=")
 		if !ok || name == "" {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tidemark-streams/tidemark"
 	"github.com/tidemark-streams/tidemark/internal/config"
+	"github.com/tidemark-streams/tidemark/internal/job"
 )
 
 // partFlag adds the flag that names one of the jobs that a file with input.rekey consists of.
@@ -98,7 +99,7 @@ func (c *crew) runOne(ctx context.Context, part *config.Job) error {
 // tables is how many of the jobs have state.
 func (c *crew) tables() (n int) {
 	for _, p := range c.parts {
-		if p.Stage != config.Relay {
+		if p.Part != job.Relay {
 			n++
 		}
 	}

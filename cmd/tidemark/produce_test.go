@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/tidemark-streams/tidemark/internal/config"
+	"github.com/tidemark-streams/tidemark/internal/job"
 	"github.com/tidemark-streams/tidemark/internal/proof/oracle"
 	"github.com/tidemark-streams/tidemark/reading"
 )
@@ -115,7 +116,7 @@ func TestKeyMaker(t *testing.T) {
 	format := reading.DefaultFormat()
 	format.Key, format.Values, format.Time = []string{"site", "device"}, []string{"v"}, "ts"
 	for _, by := range [][]string{{"device"}, {"site", "device"}, {"device", "site"}} {
-		for _, name := range []config.Partitioner{config.Murmur2, config.CRC32} {
+		for _, name := range []job.Partitioner{job.Murmur2, job.CRC32} {
 			keys, err := newKeyMaker(&config.Input{Format: format, PartitionedBy: by, Partitioner: name}, "", nil)
 			if err != nil {
 				t.Fatal(err)
@@ -131,7 +132,7 @@ func TestKeyMaker(t *testing.T) {
 				if want := oracle.RecordKey(chosen); !bytes.Equal(key, want) {
 					t.Fatalf("key of %s is %q (%s), want %q", value, key, reason, want)
 				}
-				if got, want := keys.partitioner.Partition(key, 7), oracle.PartitionOf(string(name), key, 7); got != want {
+				if got, want := keys.partitioner.Partition(key, 7), oracle.PartitionOf(name.String(), key, 7); got != want {
 					t.Fatalf("%s puts %q into partition %d, want %d", name, key, got, want)
 				}
 			}

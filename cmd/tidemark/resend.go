@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/tidemark-streams/tidemark/internal/config"
 	"github.com/tidemark-streams/tidemark/internal/job"
 	"github.com/tidemark-streams/tidemark/internal/kafka"
 	"github.com/tidemark-streams/tidemark/internal/record"
@@ -41,10 +40,8 @@ func (e *env) produceAgain(ctx context.Context, o produceOptions) error {
 		return err
 	}
 	defer p.to.Close()
-	a := &resending{producing: p, reason: o.reason, partitioner: job.Murmur2, keyed: !defined.Input.Rekey.On && defined.Input.Partitioner != config.Unchecked}
-	if defined.Input.Partitioner == config.CRC32 {
-		a.partitioner = job.CRC32
-	}
+	a := &resending{producing: p, reason: o.reason, partitioner: defined.Input.Partitioner,
+		keyed: !defined.Input.Rekey.On && defined.Input.Partitioner != job.Unchecked}
 	p.bar = e.progress("produce", -1)
 	failure := a.all(ctx, connection, logReader{env: e, topic: dead.Name, admin: admin}, dead.Partitions)
 	p.bar.close()

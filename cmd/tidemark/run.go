@@ -140,9 +140,9 @@ func jobOptions(defined *config.Job) tidemark.Options {
 			ReplicationFactor: int16(defined.Changelog.ReplicationFactor),
 			MinInsync:         defined.Changelog.MinInsyncReplicas,
 		},
-		Topics: tidemark.TopicDefaults{Create: defined.Kafka.Embedded, InputLater: defined.Stage == config.Relayed, Partitions: int32(defined.Kafka.EmbeddedPartitions)},
+		Topics: tidemark.TopicDefaults{Create: defined.Kafka.Embedded, InputLater: defined.Part == job.Relayed, Partitions: int32(defined.Kafka.EmbeddedPartitions)},
 		Processor: func(partition, partitions int32, limits tidemark.Limits) (tidemark.Processor, error) {
-			return job.New(processor, partition, partitions, job.Limits(limits))
+			return job.New(processor, partition, partitions, limits)
 		},
 		StateDir: defined.State.Dir,
 		MaxBytes: defined.State.MaxBytes,
@@ -163,9 +163,9 @@ func jobOptions(defined *config.Job) tidemark.Options {
 			options.Compacted = append(options.Compacted, a.Output)
 		}
 	}
-	if defined.Stage == config.Relay {
+	if defined.Part == job.Relay {
 		options.Results = []string{defined.Between}
-		options.Stage = &tidemark.Stage{Partitions: int32(defined.Input.Rekey.Partitions),
+		options.Relay = &tidemark.Relay{Partitions: int32(defined.Input.Rekey.Partitions),
 			ReplicationFactor: options.Changelog.ReplicationFactor, MinInsync: options.Changelog.MinInsync}
 	}
 	return options
@@ -177,30 +177,19 @@ func processorConfig(defined *config.Job) job.Config {
 		Input:         defined.Input.Topic,
 		Format:        defined.Input.Format,
 		PartitionedBy: defined.Input.PartitionedBy,
-		Partitioner:   partitioner(defined.Input.Partitioner),
+		Partitioner:   defined.Input.Partitioner,
 		Quorum:        defined.Input.Quorum,
 		MaxLag:        defined.Input.MaxLag,
 		Dedup:         job.Dedup{Within: defined.Dedup},
-		Part:          map[config.Stage]job.Part{config.Relay: job.Relay, config.Relayed: job.Relayed}[defined.Stage],
+		Part:          defined.Part,
 		HandOn:        defined.HandOn,
 		Quiet:         defined.Quiet,
-		MaxBad:        job.MaxBad{Readings: defined.MaxBad.Readings, Per: defined.MaxBad.Per},
+		MaxBad:        defined.MaxBad,
 	}
 	for _, a := range defined.Aggregations {
-		c.Aggregations = append(c.Aggregations, job.Aggregation{Name: a.Name, Window: a.Window, Grace: a.Grace, Functions: a.Functions,
-			Percents: a.Percents, Updates: a.Updates, Current: a.Current})
+		c.Aggregations = append(c.Aggregations, a.Aggregation)
 	}
 	return c
-}
-
-func partitioner(name config.Partitioner) job.Partitioner {
-	switch name {
-	case config.CRC32:
-		return job.CRC32
-	case config.Unchecked:
-		return job.Unchecked
-	}
-	return job.Murmur2
 }
 
 // watch shows what the tasks do. Its maps are by partition.

@@ -51,7 +51,7 @@ func (e *env) stateDump(ctx context.Context, path string, exact bool) (err error
 	defer release()
 	defined := connection.job
 	for _, part := range defined.Parts() {
-		if part.Stage != config.Relay { // which has no state
+		if part.Part != job.Relay { // which has no state
 			if err := e.dumpPart(ctx, connection, admin, part, exact); err != nil {
 				return err
 			}

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tidemark-streams/tidemark/internal/job"
 	"github.com/tidemark-streams/tidemark/reading"
 	"github.com/tidemark-streams/tidemark/window"
 )
@@ -76,15 +77,15 @@ func (j *Job) longestOpen() (longest int64) {
 }
 
 // maxBad is a number of readings in a while, or off.
-var maxBad = spec[MaxBad]{kind: kindText, want: "READINGS/DURATION, as 1000/1m, or off", parse: func(text string) (MaxBad, *wrong) {
+var maxBad = spec[job.MaxBad]{kind: kindText, want: "READINGS/DURATION, as 1000/1m, or off", parse: func(text string) (job.MaxBad, *wrong) {
 	if text == "off" {
-		return MaxBad{}, nil
+		return job.MaxBad{}, nil
 	}
 	count, per, ok := strings.Cut(text, "/")
 	n, err := strconv.ParseInt(count, 10, 64)
 	if !ok || err != nil || n < 1 || strconv.FormatInt(n, 10) != count {
-		return MaxBad{}, wrongf("%s: want READINGS/DURATION, as 1000/1m, or off", shown(text))
+		return job.MaxBad{}, wrongf("%s: want READINGS/DURATION, as 1000/1m, or off", shown(text))
 	}
 	ms, w := duration(window.Sizes).parse(per)
-	return MaxBad{n, ms}, w
+	return job.MaxBad{Readings: n, Per: ms}, w
 }}

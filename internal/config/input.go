@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tidemark-streams/tidemark/internal/job"
 	"github.com/tidemark-streams/tidemark/reading"
 	"github.com/tidemark-streams/tidemark/window"
 )
@@ -56,7 +57,7 @@ func (d *decoder) checkInput(s *section, in *Input) {
 	if len(in.PartitionedBy) == 0 {
 		d.add(s.at, "input.key", wrongf("only constants").hinted("nothing tells devices apart: name what a record brings along, as  {name: device, record: key}"))
 	}
-	if _, err := in.Format.Determined(in.PartitionedBy); err != nil && in.Partitioner != Unchecked && !in.Rekey.On {
+	if _, err := in.Format.Determined(in.PartitionedBy); err != nil && in.Partitioner != job.Unchecked && !in.Rekey.On {
 		d.add(s.at, "input.key", wrongf("%v", err).
 			hinted("take every * as a key field of its own, or promise that it does not happen with  partitioner: unchecked"))
 	}
@@ -76,7 +77,7 @@ func (d *decoder) warnOfMembers(s *section, in *Input) {
 				at = place{d.file, s.pairs[i].line}
 			}
 			outcome := "the readings of all others are refused as wrong_key"
-			if in.Partitioner == Unchecked {
+			if in.Partitioner == job.Unchecked {
 				outcome = "nothing sees to it that the others of each name meet in one partition"
 			}
 			d.warn(at, join(s.path, "key"), "%s is the name of a member, and a record may hold several: it lies in the partition of one of them, and %s; "+
@@ -90,8 +91,8 @@ func (d *decoder) warnOfMembers(s *section, in *Input) {
 func (s *section) placing(in *Input) {
 	in.PartitionedBy = s.partitionedBy(&in.Format)
 	var at place
-	in.Partitioner, at = get(s, "partitioner", string(Murmur2), partitioner)
-	if in.Partitioner == Unchecked {
+	in.Partitioner, at = get(s, "partitioner", job.Murmur2.String(), partitioner)
+	if in.Partitioner == job.Unchecked {
 		s.d.warn(at, "input.partitioner", "unchecked: that all readings of a key are in one partition is your promise; where it is broken, results are wrong and nothing notices")
 	}
 }
@@ -117,9 +118,16 @@ func (s *section) rekey(in *Input) {
 // asKey is the default of input.partitioned_by in words.
 const asKey = "input.key"
 
-var partitioner = spec[Partitioner]{kind: kindText, want: "murmur2, crc32 or unchecked", parse: func(text string) (Partitioner, *wrong) {
-	p, w := word([]string{string(Murmur2), string(CRC32), string(Unchecked)}).parse(text)
-	return Partitioner(p), w
+var partitioner = spec[job.Partitioner]{kind: kindText, want: "murmur2, crc32 or unchecked", parse: func(text string) (job.Partitioner, *wrong) {
+	text, w := word([]string{job.Murmur2.String(), job.CRC32.String(), job.Unchecked.String()}).parse(text)
+	if w != nil {
+		return 0, w
+	}
+	p, err := job.ParsePartitioner(text)
+	if err != nil {
+		return 0, wrongf("%v", err)
+	}
+	return p, nil
 }}
 
 // partitionedBy asks for the key fields that the record key is made of: all of them that records bring along, in their

@@ -3,9 +3,8 @@ package config
 import (
 	"time"
 
-	"github.com/tidemark-streams/tidemark/aggregate"
+	"github.com/tidemark-streams/tidemark/internal/job"
 	"github.com/tidemark-streams/tidemark/reading"
-	"github.com/tidemark-streams/tidemark/window"
 )
 
 // Job is a checked configuration: every field holds what is in force, defaults included. It is not modified after Load.
@@ -17,7 +16,7 @@ type Job struct {
 	Dedup        int64  // ms for which readings are remembered; 0 without dedup
 	Late         string // topic; "" when late readings are only counted
 	DeadLetter   string // topic
-	MaxBad       MaxBad
+	MaxBad       job.MaxBad
 	Changelog    Changelog
 	State        State
 	Commit       Commit
@@ -27,7 +26,7 @@ type Job struct {
 	Listen       string        // "": 127.0.0.1 and a free port, written to http.addr in the state directory
 	Timeouts     Timeouts
 
-	Stage   Stage    // of one of the Parts
+	Part    job.Part // job.Whole, or of one of the Parts what it does
 	Between string   // topic that a Relay hands readings on to
 	HandOn  []string // key fields that it hands them on under; nil: all
 	Quiet   bool     // it only counts what it refuses
@@ -36,12 +35,6 @@ type Job struct {
 	Warnings []Fault
 
 	settings []Setting
-}
-
-// MaxBad is how many readings of a partition may be refused in a while; the zero MaxBad is no limit.
-type MaxBad struct {
-	Readings int64
-	Per      int64 // ms
 }
 
 // Kafka says which brokers to use: those of Brokers, or the embedded one.
@@ -62,22 +55,12 @@ type SASL struct {
 	Password  Secret
 }
 
-// Partitioner says which rule put the input's records into their partitions.
-type Partitioner string
-
-// The partitioners.
-const (
-	Murmur2   Partitioner = "murmur2"   // Java clients, franz-go, tidemark produce
-	CRC32     Partitioner = "crc32"     // librdkafka and what is built on it
-	Unchecked Partitioner = "unchecked" // not looked at; that all readings of a key meet is the user's promise
-)
-
 // Input is the topic that is read, and how.
 type Input struct {
 	Topic         string
 	Format        reading.Format // JSON is the only format of this version
 	PartitionedBy []string       // key fields that the record key is made of
-	Partitioner   Partitioner
+	Partitioner   job.Partitioner
 	Rekey         Rekey
 	Start         Start
 	Quorum        int   // how many devices must have reached a time before stream time does
@@ -92,15 +75,9 @@ type Start struct {
 
 // Aggregation is one aggregation over the input.
 type Aggregation struct {
-	Name      string
-	Key       []string // names of fields of input.key; nil: all of them
-	Window    window.Kind
-	Grace     int64 // ms
-	Functions aggregate.Functions
-	Percents  aggregate.Percents
-	Output    string // topic
-	Updates   bool   // emit: updates
-	Current   bool   // output.mode: current
+	job.Aggregation
+	Key    []string // names of fields of input.key; nil: all of them
+	Output string   // topic
 }
 
 // Changelog is the topic that holds the state.

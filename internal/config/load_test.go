@@ -18,6 +18,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tidemark-streams/tidemark/aggregate"
+	"github.com/tidemark-streams/tidemark/internal/job"
 	"github.com/tidemark-streams/tidemark/reading"
 	"github.com/tidemark-streams/tidemark/window"
 )
@@ -133,7 +134,7 @@ func compare(t *testing.T, path string, data []byte, mark string, want, got []st
 
 // TestExample reads the example of the design and of the reference page and compares every field.
 func TestExample(t *testing.T) {
-	job, err := Load("testdata/example.good.yml", nil)
+	got, err := Load("testdata/example.good.yml", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,10 +145,10 @@ func TestExample(t *testing.T) {
 			Topic: "readings",
 			Format: reading.Format{Key: []string{"device"}, Values: []string{"temperature"}, Time: "ts",
 				Unit: reading.Milliseconds, Min: 946684800000, MaxAhead: 5 * time.Minute},
-			PartitionedBy: []string{"device"}, Partitioner: Murmur2, Quorum: 1,
+			PartitionedBy: []string{"device"}, Partitioner: job.Murmur2, Quorum: 1,
 		},
-		Aggregations: []Aggregation{{Name: "hourly", Window: window.Tumbling{Size: 3_600_000}, Grace: 300_000,
-			Functions: aggregate.Plain, Output: "hourly"}},
+		Aggregations: []Aggregation{{Aggregation: job.Aggregation{Name: "hourly", Window: window.Tumbling{Size: 3_600_000}, Grace: 300_000,
+			Functions: aggregate.Plain}, Output: "hourly"}},
 		Late: "readings-late", DeadLetter: "readings-dead",
 		Changelog:  Changelog{Topic: "boiler-room-changelog"},
 		State:      State{Dir: "./state"},
@@ -155,7 +156,7 @@ func TestExample(t *testing.T) {
 		Checkpoint: 30 * time.Second,
 		Timeouts:   DefaultTimeouts(),
 	}
-	if diff := cmp.Diff(want, job, same); diff != "" {
+	if diff := cmp.Diff(want, got, same); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
 }

@@ -6,25 +6,16 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tidemark-streams/tidemark/internal/job"
 	"github.com/tidemark-streams/tidemark/reading"
 )
 
-// Rekey says that the input is not partitioned by the keys of the aggregations: a stage hands each reading on under its
+// Rekey says that the input is not partitioned by the keys of the aggregations: a relay hands each reading on under its
 // key, by way of a topic that tidemark makes (R3).
 type Rekey struct {
 	On         bool
 	Partitions int // of that topic; 0: as many as the input has when it is made
 }
-
-// Stage is the part that a Job has in what is configured.
-type Stage uint8
-
-// The stages. A job without input.rekey is one that does all.
-const (
-	Alone   Stage = iota // reads the input and aggregates
-	Relay                // hands the readings of the input on under their keys
-	Relayed              // aggregates what a relay has handed on
-)
 
 // Parts are the jobs that a configuration with input.rekey consists of, each with a name, a group, a changelog and a state
 // directory of its own: for each key that aggregations have, a relay and the job that aggregates what it hands on. The
@@ -43,7 +34,7 @@ func (j *Job) Parts() []*Job {
 			relay.HandOn = key
 		}
 		relay.Quiet = i > 0 // all relays refuse the same readings, so that one letter of each is enough
-		relay.Stage, relayed.Stage = Relay, Relayed
+		relay.Part, relayed.Part = job.Relay, job.Relayed
 		relay.Name, relayed.Name = j.Name+"-rekey"+suffix, j.Name+suffix
 		relay.Changelog.Topic, relayed.Changelog.Topic = j.Changelog.Topic+"-rekey"+suffix, j.Changelog.Topic+suffix
 		relay.State.Dir = filepath.Join(j.State.Dir, "rekey"+suffix)
@@ -53,7 +44,7 @@ func (j *Job) Parts() []*Job {
 		relay.Aggregations, relay.Between, relay.Late, relay.Input.PartitionedBy = nil, between, "", nil
 		relay.Input.Quorum, relay.Input.MaxLag, relay.IdleClose, relay.Dedup = 0, 0, 0, 0 // whose windows stream time closes are the other's
 		relayed.Aggregations = slices.DeleteFunc(slices.Clone(j.Aggregations), func(a Aggregation) bool { return !slices.Equal(j.KeyOf(&a), key) })
-		relayed.Input.Topic, relayed.Input.Start, relayed.Input.PartitionedBy, relayed.Input.Partitioner = between, Start{}, nil, Murmur2
+		relayed.Input.Topic, relayed.Input.Start, relayed.Input.PartitionedBy, relayed.Input.Partitioner = between, Start{}, nil, job.Murmur2
 		relays, rest = append(relays, relay), append(rest, relayed)
 	}
 	return append(relays, rest...)
@@ -146,7 +137,7 @@ func (j *Job) KeyOf(a *Aggregation) []string {
 	return a.Key
 }
 
-// between is the topic between the two stages of a key.
+// between is the topic between the two parts of a key.
 func (j *Job) between(key []string) string { return j.Name + "-keyed" + j.suffix(key) }
 
 // aggregationKey asks for the key of an aggregation: that of the input by default.
@@ -163,7 +154,7 @@ func (s *section) aggregationKey(a *Aggregation) {
 	}
 }
 
-// parts refuses keys that need a stage which is not there, and names that the stages would take from others.
+// parts refuses keys that need a relay which is not there, and names that the parts would take from others.
 func (d *decoder) parts(j *Job, topics *topics) {
 	names, wrong := map[string][]string{}, len(j.Aggregations) == 0
 	for i := range j.Aggregations {
@@ -207,7 +198,7 @@ func (d *decoder) parts(j *Job, topics *topics) {
 		if p.Changelog.Topic != j.Changelog.Topic {
 			add(p.Changelog.Topic, roleChangelog)
 		}
-		if p.Stage == Relay {
+		if p.Part == job.Relay {
 			add(p.Between, roleBetween)
 		}
 	}

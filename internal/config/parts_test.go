@@ -32,7 +32,7 @@ func TestParts(t *testing.T) {
 		if p.Quiet {
 			under += ", quiet"
 		}
-		got = append(got, fmt.Sprintf("%d %s: %s -> %s by %v%s, changelog %s, state %s, late %q, aggregations %v", p.Stage, p.Name, p.Input.Topic,
+		got = append(got, fmt.Sprintf("%d %s: %s -> %s by %v%s, changelog %s, state %s, late %q, aggregations %v", p.Part, p.Name, p.Input.Topic,
 			p.Between, p.Input.Format.Key, under, p.Changelog.Topic, p.State.Dir, p.Late, strings.Join(names, " ")))
 	}
 	want := []string{

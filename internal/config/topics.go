@@ -11,7 +11,7 @@ const (
 	roleLate      role = "the late topic"
 	roleDead      role = "the dead letter topic"
 	roleChangelog role = "the changelog"
-	roleBetween   role = "the topic between two stages"
+	roleBetween   role = "the topic between two parts"
 )
 
 // topics gathers the job's topics with their roles.

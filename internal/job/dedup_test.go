@@ -136,7 +136,7 @@ func TestDedupLimits(t *testing.T) {
 	for name, change := range map[string]func(*Config){
 		"below zero":     func(c *Config) { c.Dedup.Within = -1 },
 		"sequence alone": func(c *Config) { c.Dedup.Within = 0 },
-		"between stages": func(c *Config) { c.Part = Relayed },
+		"between parts":  func(c *Config) { c.Part = Relayed },
 		"the name":       func(c *Config) { c.Aggregations[0].Name = MemoryName },
 	} {
 		other := c

@@ -114,7 +114,7 @@ func (c *Config) checkDedup() error {
 	case d.Within == 0 && c.Format.Sequence != nil:
 		return errors.New("dedup: a sequence without a time to remember it")
 	case c.Format.Sequence != nil && c.Part != Whole:
-		return errors.New("dedup: sequences are not handed on between stages; use key and time")
+		return errors.New("dedup: sequences are not handed on between parts; use key and time")
 	}
 	return nil
 }

@@ -35,7 +35,7 @@ func ParsePartitioner(name string) (Partitioner, error) {
 	return 0, fmt.Errorf("partitioner %q: want murmur2 (Java, franz-go), crc32 (librdkafka) or unchecked", name)
 }
 
-// Partition is the partition of a key among count partitions. Unchecked has none and must not be asked.
+// Partition is the partition of a key among count partitions. Unchecked, which has no rule, gives that of Murmur2.
 func (p Partitioner) Partition(key []byte, count int32) int32 {
 	if p == CRC32 {
 		return int32(crc32.ChecksumIEEE(key) % uint32(count))

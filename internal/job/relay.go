@@ -11,8 +11,8 @@ import (
 )
 
 // Part is the part that a Job has in what is configured. Input that is not partitioned by the aggregation key goes
-// through two: a relay, which is a stage without state, judges the readings and hands each on under its key, by way of a
-// topic between the two; the other aggregates what it is handed (R3).
+// through two: a relay, which has no state, judges the readings and hands each on under its key, by way of a topic between
+// the two; the other aggregates what it is handed (R3).
 type Part uint8
 
 // The parts.
@@ -96,7 +96,7 @@ func (j *Job) relay(v *task.View, in *task.Input, i int, read *reading.Reading) 
 	j.key = AppendRecordKey(j.key[:0], key...)
 	j.value = j.appendRelayed(j.value[:0], in, read, key)
 	if size := len(j.key) + len(j.value); size > int(j.limits.Result) {
-		j.refuseReading(v, in, i, fault{reason: TooLarge, detail: fmt.Sprintf("the reading would have %d bytes by its key, at most %d fit the topic between the stages",
+		j.refuseReading(v, in, i, fault{reason: TooLarge, detail: fmt.Sprintf("the reading would have %d bytes by its key, at most %d fit the topic between the parts",
 			size, j.limits.Result)})
 		return
 	}

@@ -27,7 +27,7 @@ func handOn(t *testing.T, config Config, in []task.Input) (relay, relayed *run) 
 	relayed = newRun(t, config)
 	for i, m := range relay.results {
 		if len(m.headers) > 0 {
-			t.Fatalf("a record between the stages has headers: %v", m.headers)
+			t.Fatalf("a record between the parts has headers: %v", m.headers)
 		}
 		relayed.feed(task.Input{Offset: int64(i), Epoch: 1, Timestamp: 1, Key: m.key, Value: m.value})
 	}
@@ -38,7 +38,7 @@ func handOn(t *testing.T, config Config, in []task.Input) (relay, relayed *run) 
 	return relay, relayed
 }
 
-// TestRelay compares two stages over records without keys with one job over the same records with the right keys: state,
+// TestRelay compares two parts over records without keys with one job over the same records with the right keys: state,
 // results, late readings, refusals and stream time are the same, whatever is wrong with the records (R3).
 func TestRelay(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())

@@ -6,6 +6,7 @@ import (
 
 	"github.com/tidemark-streams/tidemark/aggregate"
 	"github.com/tidemark-streams/tidemark/internal/config"
+	"github.com/tidemark-streams/tidemark/internal/job"
 	"github.com/tidemark-streams/tidemark/internal/proof/oracle"
 	"github.com/tidemark-streams/tidemark/reading"
 	"github.com/tidemark-streams/tidemark/window"
@@ -15,7 +16,7 @@ import (
 func Model(defined *config.Job) oracle.Config {
 	c := readAs(&defined.Input.Format)
 	in := &defined.Input
-	c.PartitionedBy, c.Partitioner, c.MaxLag, c.Quorum = in.PartitionedBy, string(in.Partitioner), in.MaxLag, in.Quorum
+	c.PartitionedBy, c.Partitioner, c.MaxLag, c.Quorum = in.PartitionedBy, in.Partitioner.String(), in.MaxLag, in.Quorum
 	c.Dedup.Within = defined.Dedup
 	for i := range defined.Aggregations {
 		c.Aggregations = append(c.Aggregations, aggregated(&defined.Aggregations[i]))
@@ -26,7 +27,7 @@ func Model(defined *config.Job) oracle.Config {
 // Pairs are the keys of a job with input.rekey; nil without.
 func Pairs(defined *config.Job) (pairs []Pair) {
 	for _, part := range defined.Parts() {
-		if part.Stage != config.Relayed {
+		if part.Part != job.Relayed {
 			continue
 		}
 		p := Pair{Suffix: strings.TrimPrefix(part.Name, defined.Name), Key: part.Input.Format.Key}

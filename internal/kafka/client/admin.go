@@ -253,7 +253,7 @@ func (a *admin) OpenTransactions(ctx context.Context, topic string, partition in
 	req.Topics = append(req.Topics, of)
 	resp, err := req.RequestWith(ctx, a.cl)
 	if err == nil && (len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1) {
-		err = errors.New("the broker's answer is not about the partition named")
+		err = errOtherPartition
 	}
 	if err == nil {
 		err = kerr.ErrorForCode(resp.Topics[0].Partitions[0].ErrorCode)

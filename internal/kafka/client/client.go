@@ -36,6 +36,12 @@ const (
 	maxOpening      = 32               // writers being opened at once; more overflow a broker's listen backlog (R21)
 )
 
+// A broker has answered a question that was not asked.
+var (
+	errOtherPartition = errors.New("the broker's answer is not about the partition asked for")
+	errOtherGroup     = errors.New("the broker's answer is not about the group asked for")
+)
+
 // Compression of what writers send.
 type Compression uint8
 

@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -69,7 +68,7 @@ func (l *log) epochEnd(ctx context.Context, epoch int32) (int64, error) {
 	}
 	resp := answer.(*kmsg.OffsetForLeaderEpochResponse)
 	if len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1 {
-		return 0, errors.New("the broker's answer is not about the partition asked for")
+		return 0, errOtherPartition
 	}
 	p := &resp.Topics[0].Partitions[0]
 	return p.EndOffset, kerr.ErrorForCode(p.ErrorCode)

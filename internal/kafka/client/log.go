@@ -200,7 +200,7 @@ func (l *log) fetch(ctx context.Context, position int64, maxBytes int, wait time
 		return nil, err
 	}
 	if len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1 || resp.Topics[0].Partitions[0].Partition != l.partition {
-		return nil, errors.New("the broker's answer is not about the partition asked for")
+		return nil, errOtherPartition
 	}
 	p := &resp.Topics[0].Partitions[0]
 	switch err := kerr.ErrorForCode(p.ErrorCode); {
@@ -263,7 +263,7 @@ func (l *log) list(ctx context.Context, timestamp int64) (int64, error) {
 	}
 	resp := answer.(*kmsg.ListOffsetsResponse)
 	if len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1 {
-		return 0, errors.New("the broker's answer is not about the partition asked for")
+		return 0, errOtherPartition
 	}
 	p := &resp.Topics[0].Partitions[0]
 	return p.Offset, kerr.ErrorForCode(p.ErrorCode)

@@ -40,7 +40,7 @@ func (a *admin) members(ctx context.Context, group string) ([]kafka.GroupMember,
 	req.Groups = []string{group}
 	resp, err := req.RequestWith(ctx, a.cl)
 	if err == nil && len(resp.Groups) != 1 {
-		err = errors.New("the broker's answer is not about the group named")
+		err = errOtherGroup
 	}
 	if err == nil {
 		err = kerr.ErrorForCode(resp.Groups[0].ErrorCode)

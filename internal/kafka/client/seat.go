@@ -125,7 +125,7 @@ func setOffset(ctx context.Context, cl *kgo.Client, group string, seat kafka.Mem
 	req.Topics = append(req.Topics, topic)
 	resp, err := req.RequestWith(ctx, cl)
 	if err == nil && (len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1) {
-		err = errors.New("the broker's answer is not about the partition named")
+		err = errOtherPartition
 	}
 	if err == nil {
 		err = kerr.ErrorForCode(resp.Topics[0].Partitions[0].ErrorCode)
@@ -150,7 +150,7 @@ func groupOffsets(ctx context.Context, cl *kgo.Client, group, topic string) (map
 	req.Groups = append(req.Groups, of) // without topics: all of them
 	resp, err := req.RequestWith(ctx, cl)
 	if err == nil && len(resp.Groups) != 1 {
-		err = errors.New("the broker's answer is not about the group named")
+		err = errOtherGroup
 	}
 	if err == nil {
 		err = kerr.ErrorForCode(resp.Groups[0].ErrorCode)

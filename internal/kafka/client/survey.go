@@ -148,7 +148,7 @@ func surveyGroup(ctx context.Context, cl *kgo.Client, s *kafka.Survey, group str
 	return settled(ctx, func(ctx context.Context) error {
 		resp, err := req.RequestWith(ctx, cl)
 		if err == nil && len(resp.Groups) != 1 {
-			err = errors.New("the broker's answer is not about the group named")
+			err = errOtherGroup
 		}
 		if err != nil {
 			return fail("describe group "+group, nowhere, late(ctx, err))

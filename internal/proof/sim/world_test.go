@@ -295,7 +295,7 @@ func (w *world) parts(i *instance, l *life) []tidemark.Options {
 	}
 	stage := job
 	stage.Job, stage.Changelog.Topic, stage.StateDir = jobName+ofStage, logTopic+ofStage, filepath.Join(i.path, "rekey")
-	stage.Results, stage.Compacted, stage.Late, stage.Stage = []string{between}, nil, "", &tidemark.Stage{Partitions: w.s.Between}
+	stage.Results, stage.Compacted, stage.Late, stage.Relay = []string{between}, nil, "", &tidemark.Relay{Partitions: w.s.Between}
 	stage.Processor = processor(w.stageConfig())
 	job.Input, job.Topics.InputLater = between, true
 	return []tidemark.Options{stage, job}
@@ -328,7 +328,7 @@ func (w *world) options(i *instance, l *life) tidemark.Options {
 
 func processor(c job.Config) func(partition, partitions int32, limits tidemark.Limits) (tidemark.Processor, error) {
 	return func(partition, partitions int32, limits tidemark.Limits) (tidemark.Processor, error) {
-		return job.New(c, partition, partitions, job.Limits(limits))
+		return job.New(c, partition, partitions, limits)
 	}
 }
 

@@ -12,30 +12,30 @@ import (
 	"github.com/tidemark-streams/tidemark/internal/task"
 )
 
-// relay is a Processor without state that hands each record on under its value.
-type relay struct{}
+// handOn is a Processor without state that hands each record on under its value.
+type handOn struct{}
 
-func (relay) Aggregations() []Aggregation { return nil }
+func (handOn) Aggregations() []Aggregation { return nil }
 
-func (relay) Process(v *View, in *Input) error {
+func (handOn) Process(v *View, in *Input) error {
 	v.Counters().In++
 	v.Counters().Accepted++
 	v.Emit(task.SinkResult, 0, in.Value, fmt.Appendf(nil, "%s@%d", in.Value, in.Offset), []kafka.Header{})
 	return nil
 }
 
-func (relay) Load(Slot, []byte, []byte) error        { return errors.New("a stage has no state") }
-func (relay) Encode(Slot, []byte) []byte             { panic("a stage has no state") }
-func (relay) Close(*View, Slot, []byte, Place) error { return errors.New("a stage has no state") }
-func (relay) Place(key, value []byte) (p Place, _ error) {
-	return p, errors.New("a stage has no state")
+func (handOn) Load(Slot, []byte, []byte) error        { return errors.New("a relay has no state") }
+func (handOn) Encode(Slot, []byte) []byte             { panic("a relay has no state") }
+func (handOn) Close(*View, Slot, []byte, Place) error { return errors.New("a relay has no state") }
+func (handOn) Place(key, value []byte) (p Place, _ error) {
+	return p, errors.New("a relay has no state")
 }
 
-// stage are the options of a stage between the topics "in" and "keyed".
-func (w *world) stage() Options {
+// relay are the options of a relay between the topics "in" and "keyed".
+func (w *world) relay() Options {
 	o := w.options()
-	o.Results, o.Stage, o.Topics = []string{"keyed"}, &Stage{Partitions: 3}, TopicDefaults{}
-	o.Processor = func(int32, int32, Limits) (Processor, error) { return relay{}, nil }
+	o.Results, o.Relay, o.Topics = []string{"keyed"}, &Relay{Partitions: 3}, TopicDefaults{}
+	o.Processor = func(int32, int32, Limits) (Processor, error) { return handOn{}, nil }
 	return o
 }
 
@@ -84,26 +84,26 @@ func (w *world) partitions(topic string) int32 {
 	return found[topic].Partitions
 }
 
-// TestStage hands records without a key on by key (R3).
-func TestStage(t *testing.T) {
+// TestRelay hands records without a key on by key (R3).
+func TestRelay(t *testing.T) {
 	w := newWorld(t, 2)
 	w.cluster.CreateTopic("dead", 2, nil)
 	w.feed(0, 900)
 	w.feed(1, 700)
-	w.run(w.stage())
+	w.run(w.relay())
 	w.keyed()
 	if n := w.partitions("changelog"); n != 2 {
 		t.Errorf("the changelog has %d partitions, the input 2", n)
 	}
 }
 
-// TestStageGrows adds partitions to the input of a running stage: it ends, and the next App hands on what is in all of
-// them, each record once (R34). A job that is no stage stops for good there, which TestNewPartitionsAreNotRead holds.
-func TestStageGrows(t *testing.T) {
+// TestRelayGrows adds partitions to the input of a running relay: it ends, and the next App hands on what is in all of
+// them, each record once (R34). A job that is no relay stops for good there, which TestNewPartitionsAreNotRead holds.
+func TestRelayGrows(t *testing.T) {
 	w := newWorld(t, 2)
 	w.cluster.CreateTopic("dead", 2, nil)
 	w.feed(0, 300)
-	options := w.stage()
+	options := w.relay()
 	options.UntilIdle = false
 	handed := make(chan struct{}, 1)
 	options.Progress = func(e Event) {
@@ -128,7 +128,7 @@ func TestStageGrows(t *testing.T) {
 	if err := <-ended; !errors.Is(err, ErrInputGrown) {
 		t.Fatalf("Run: %v, want ErrInputGrown", err)
 	}
-	w.run(w.stage())
+	w.run(w.relay())
 	w.keyed()
 	if n := w.partitions("changelog"); n != 5 {
 		t.Errorf("the changelog has %d partitions, the input 5", n)
