@@ -9,7 +9,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 )
 
 // verdict is what is read of the last line of verify --json.
@@ -114,4 +116,66 @@ func TestVerifyKinds(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestVerifyInterrupted stops a trial as the keys of a terminal do: it ends soon, says so, finds nothing, and leaves nothing
+// behind, no process either.
+func TestVerifyInterrupted(t *testing.T) {
+	t.Parallel()
+	temp := t.TempDir()
+	cmd := exec.Command(binary(t), "verify", "-c", "testdata/rekey.yaml", "--kills", "1000")
+	cmd.Env = append(plain(), "TMPDIR="+temp)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	var out, said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		_ = cmd.Wait() // an exit code that is not 0 is an error here
+		close(ended)
+	}()
+	for logs := 0; logs < 9; { // processes of the trial
+		select {
+		case <-ended:
+			t.Fatalf("it ended by itself: %s", &said)
+		case <-time.After(20 * time.Millisecond):
+		}
+		found, err := filepath.Glob(filepath.Join(temp, "*", "chapter-1", "*", "logs", "*.err"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		logs = len(found)
+	}
+	if err := syscall.Kill(-cmd.Process.Pid, syscall.SIGINT); err != nil { // the group: as a terminal does
+		t.Fatal(err)
+	}
+	<-ended
+	left, err := os.ReadDir(temp)
+	if err != nil || len(left) > 0 {
+		t.Errorf("%v was left behind, error %v", left, err)
+	}
+	if code := cmd.ProcessState.ExitCode(); code != 1 || !strings.Contains(said.String(), "interrupted") || !strings.Contains(out.String(), "anomalies            0") {
+		t.Errorf("exit code %d; it said:\n%s\n%s", code, &said, &out)
+	}
+	if running := processesOf(t, temp); running != "" {
+		t.Errorf("still there: %s", running)
+	}
+}
+
+// processesOf are the command lines of processes that name a directory.
+func processesOf(t *testing.T, dir string) string {
+	t.Helper()
+	all, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for _, path := range all {
+		if text, err := os.ReadFile(path); err == nil && strings.Contains(string(text), dir) { // else it is gone
+			found = append(found, strings.ReplaceAll(string(text), "\x00", " "))
+		}
+	}
+	return strings.Join(found, "\n")
 }

@@ -243,7 +243,7 @@ func (e *env) tellTrial(o *verifyOptions, v *verification) func(trial.Event) {
 			_ = e.out.Flush() // the last line tells a failure
 			return
 		}
-		v.progress.set(int64(event.Summary.Useful), "%d useful kills of %d, %d comparisons, %d anomalies; %s", event.Summary.Useful, o.kills,
+		v.progress.set(int64(min(event.Summary.Useful, o.kills)), "%d useful kills of %d, %d comparisons, %d anomalies; %s", event.Summary.Useful, o.kills,
 			event.Summary.Rounds, len(event.Summary.Anomalies), event.Text)
 	}
 }

@@ -232,9 +232,12 @@ func (c *chapter) remove(ctx context.Context) error {
 	return errors.Join(seats, failed)
 }
 
-// found notes an anomaly.
+// found notes an anomaly. In a trial that is being stopped nothing is one: processes end then before they are done.
 func (c *chapter) found(a proof.Anomaly) {
 	c.bad = true
+	if c.trial.stopped() != nil {
+		return
+	}
 	c.trial.note(c.number, "ANOMALY: "+a.String(), func(s *Summary) {
 		s.Anomalies = append(s.Anomalies, Found{Anomaly: a, Chapter: c.number, Seed: c.seed, After: slices.Clone(c.history),
 			Strikes: slices.Clone(c.done), Kills: s.Kills, Dir: c.dir})

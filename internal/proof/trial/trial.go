@@ -61,7 +61,8 @@ const (
 // Trial is a trial under way.
 type Trial struct {
 	Options
-	begun time.Time
+	begun   time.Time
+	stopped func() error // nil while the trial may go on
 
 	mu      sync.Mutex
 	random  *rand.Rand
@@ -97,6 +98,7 @@ func run(ctx context.Context, o Options) (*Trial, error) {
 		ctx, cancel = context.WithTimeoutCause(ctx, o.Duration+lastRound, errors.New("the time given is over"))
 		defer cancel()
 	}
+	t.stopped = ctx.Err
 	var all sync.WaitGroup
 	failed := make([]error, max(1, o.Parallel))
 	for i := range failed {
