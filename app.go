@@ -25,6 +25,7 @@ const (
 	firstBackoff = 100 * time.Millisecond
 	maxBackoff   = 30 * time.Second
 	firstContact = 30 * time.Second // with no broker at all by then, Run gives up
+	sayEvery     = 5 * time.Second  // and says so meanwhile
 )
 
 // ErrUnreachable is returned by Run when no broker answered within 30 seconds of its start. A running App never ends
@@ -138,7 +139,7 @@ const maxLoads = 4
 func (a *App) Run(ctx context.Context) (err error) {
 	var notes []string
 	if a.dir, notes, err = openStateDir(a.options.StateDir); err != nil {
-		return errors.Join(ErrDirectory, err)
+		return err
 	}
 	defer func() { err = errors.Join(err, a.dir.close()) }()
 	for _, note := range notes {
@@ -185,7 +186,7 @@ func (a *App) Run(ctx context.Context) (err error) {
 // topic is waited for as long as it takes, unless UntilIdle (S82).
 func (a *App) firstContact(ctx context.Context) error {
 	started := time.Now()
-	pause := firstBackoff
+	pause, told := firstBackoff, started
 	for {
 		t, err := a.prepareTopics(ctx, a.admin)
 		var missing *missingInput
@@ -207,6 +208,10 @@ func (a *App) firstContact(ctx context.Context) error {
 			return fmt.Errorf("%w within %s: %w", ErrUnreachable, firstContact, err)
 		default:
 			a.await(status.ForBroker, "the brokers: "+err.Error())
+			if time.Since(told) > sayEvery {
+				told = time.Now()
+				a.log.Warn("no broker has answered yet", "waited", told.Sub(started).Round(time.Second), "error", err)
+			}
 		}
 		if !wait(ctx, pause) {
 			return nil
@@ -240,7 +245,10 @@ func (a *App) supervise(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
-			return errors.Join(failed, a.stopAll(stopClean))
+			a.log.Info("stopping: what is open is committed first")
+			err := errors.Join(failed, a.stopAll(stopClean))
+			a.log.Info("stopped")
+			return err
 		case assigned, ok := <-a.group.Assignments():
 			if !ok {
 				return errors.Join(a.whyOver(ctx), failed, a.stopAll(stopNow))

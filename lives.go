@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"fmt"
+	"math"
 	"os"
 	"time"
 
@@ -280,7 +281,7 @@ func (l *life) open(proc Processor) (err error) {
 	rec.Report.Phases.Join = r.app.joinMS
 	l.showRecovered()
 	r.log.Info("recovered", "from", rec.Report.From, "why", rec.Report.Why, "commit", rec.Commit.Number, "live", rec.Commit.Live,
-		"replayed", rec.Report.Records, "ms", milliseconds(now()-l.started))
+		"replayed", rec.Report.Records, "ms", math.Round(milliseconds(now()-l.started)))
 	for _, warning := range rec.Report.Warnings {
 		r.log.Warn(warning)
 	}

@@ -2,6 +2,7 @@ package tidemark
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -122,7 +123,8 @@ func TestD19StateDirectoryThatCannotBe(t *testing.T) {
 		if err == nil {
 			err = app.Run(t.Context())
 		}
-		if err == nil || !strings.Contains(err.Error(), file) {
+		if !errors.Is(err, ErrDirectory) || !strings.Contains(err.Error(), file) || strings.Contains(err.Error(), "\n") ||
+			!strings.Contains(err.Error(), "state.dir must be a directory in which this user may make files") {
 			t.Errorf("%s: %v", dir, err)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -42,30 +43,39 @@ const (
 // openStateDir makes or takes the state directory. What it decided about the identity is told in the notes.
 func openStateDir(path string) (dir *stateDir, notes []string, err error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
-		return nil, nil, fmt.Errorf("state directory: %w", err)
+		return nil, nil, unusable(path, err)
 	}
 	lock, err := lockDir(path)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, unusable(path, err)
 	}
 	dir = &stateDir{path: path, lock: lock}
 	if notes, err = dir.identify(); err != nil {
-		return nil, nil, errors.Join(err, lock.Close())
+		return nil, nil, errors.Join(unusable(path, err), lock.Close())
 	}
 	return dir, notes, nil
+}
+
+// unusable says that a directory cannot be used, and what one that can must be like.
+func unusable(path string, err error) error {
+	var at *fs.PathError
+	if errors.As(err, &at) {
+		err = fmt.Errorf("%w: state.dir must be a directory in which this user may make files", err)
+	}
+	return fmt.Errorf("%w %s: %w", ErrDirectory, path, err)
 }
 
 func lockDir(path string) (*os.File, error) {
 	name := filepath.Join(path, lockFile)
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("state directory: %w", err)
+		return nil, err
 	}
 	err = flock(f)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		holder, _ := os.ReadFile(name)
-		return nil, errors.Join(fmt.Errorf("state directory %s is in use by process %s: stop it, or give this one a state.dir of its own",
-			path, strings.TrimSpace(string(holder))), f.Close())
+		return nil, errors.Join(fmt.Errorf("it is in use by process %s: stop it, or give this one a state.dir of its own",
+			strings.TrimSpace(string(holder))), f.Close())
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("lock %s: %w: the file system must support flock", name, err), f.Close())
@@ -98,7 +108,7 @@ func flock(f *os.File) error {
 func (d *stateDir) identify() (notes []string, err error) {
 	info, err := os.Stat(d.path)
 	if err != nil {
-		return nil, fmt.Errorf("state directory: %w", err)
+		return nil, err
 	}
 	now := identity{Machine: machineID(), Inode: info.Sys().(*syscall.Stat_t).Ino}
 	old, err := readIdentity(d.path)
@@ -132,7 +142,7 @@ func readIdentity(path string) (id identity, err error) {
 	name := filepath.Join(path, idFile)
 	raw, err := os.ReadFile(name)
 	if err != nil {
-		return id, fmt.Errorf("state directory: %w", err)
+		return id, err
 	}
 	if err := json.Unmarshal(raw, &id); err != nil {
 		return id, fmt.Errorf("%s is damaged: %w: remove it to give the directory a new identity", name, err)

@@ -277,7 +277,7 @@ func (d *changelogDump) print(records []kafka.Record) error {
 			l.Damaged, l.Key, l.Value = err.Error(), r.Key, r.Value
 		}
 		if err := d.encoder.Encode(&l); err != nil {
-			return fmt.Errorf("write to standard output: %w", err)
+			return err
 		}
 	}
 	return nil

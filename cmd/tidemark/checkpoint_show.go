@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -75,7 +74,7 @@ func (e *env) showCheckpoints(files []string) error {
 		err = encoder.Encode(&checkpointForm{Path: file, Bytes: i.Length, Entries: i.Image.Live, Digest: i.Image.Digest.String(), Begin: i.Begin,
 			End: i.End, BrokerTime: i.BrokerTime, Fence: showFence(&i.Fence), Commit: showCommit(&i.Commit)})
 		if err != nil {
-			return fmt.Errorf("write to standard output: %w", err)
+			return err
 		}
 	}
 	return errors.Join(faults...)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"time"
 
@@ -77,7 +78,12 @@ func (e *env) connect(ctx context.Context, job *config.Job) (*connection, error)
 			Linger:     embeddedLinger,
 			Log:        prefixed{e},
 		})
-		if err != nil {
+		var at *fs.PathError
+		switch {
+		case errors.As(err, &at):
+			return nil, fmt.Errorf("the embedded broker keeps its data below state.dir: %w: "+
+				"state.dir must be a directory in which this user may make files", err)
+		case err != nil:
 			return nil, unreached(err)
 		}
 		c.lease, options.Brokers = lease, []string{lease.Addr}

@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"strconv"
 	"sync"
 	"unicode/utf8"
@@ -142,13 +141,10 @@ func (c *consuming) print(topic string, partition int32, records []kafka.Record)
 			line = append(line, r.Value...)
 		}
 		if _, err := c.env.out.Write(append(line, '\n')); err != nil {
-			return fmt.Errorf("write to standard output: %w", err)
+			return err
 		}
 	}
-	if err := c.env.out.Flush(); err != nil {
-		return fmt.Errorf("write to standard output: %w", err)
-	}
-	return nil
+	return c.env.out.Flush()
 }
 
 // appendMeta appends one record as a JSON object.

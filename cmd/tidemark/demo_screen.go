@@ -104,7 +104,7 @@ func (s *demoScreen) write(text string) {
 	}
 	if s.err == nil && err != nil {
 		// Not wrapped: a reader that goes away is no error to most commands, but this one has then proved nothing.
-		s.err = errors.New("write to standard output: " + err.Error())
+		s.err = errors.New(err.Error())
 	}
 }
 

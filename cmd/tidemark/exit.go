@@ -59,6 +59,8 @@ func arguments(names ...string) cobra.PositionalArgs {
 		switch {
 		case len(args) < len(names):
 			return fmt.Errorf("%s%s is missing: see %s --help", title(cmd), names[len(args)], cmd.CommandPath())
+		case len(args) > len(names) && cmd.Flags().Lookup("config") != nil && !cmd.Flags().Changed("config"):
+			return fmt.Errorf("%s%q is one argument too many: did you mean -c %[2]s?", title(cmd), args[len(names)])
 		case len(args) > len(names):
 			return fmt.Errorf("%s%q is one argument too many: see %s --help", title(cmd), args[len(names)], cmd.CommandPath())
 		}

@@ -51,7 +51,7 @@ func (e *env) leave(ctx context.Context, path string, yes, asJSON bool) error {
 	}
 	for _, s := range seats {
 		if err := e.printSeat(s, yes, asJSON); err != nil {
-			return fmt.Errorf("write to standard output: %w", err)
+			return err
 		}
 	}
 	switch {

@@ -56,8 +56,11 @@ func newEnv(args []string, in io.Reader, out, err io.Writer) *env {
 func (e *env) run(ctx context.Context) int {
 	root := e.root()
 	failure := root.ExecuteContext(ctx)
-	if flushed := e.out.Flush(); failure == nil && flushed != nil {
-		failure = fmt.Errorf("write to standard output: %w", flushed)
+	if flushed := e.out.Flush(); failure == nil {
+		failure = flushed
+	}
+	if ctx.Err() != nil && errors.Is(failure, context.Cause(ctx)) {
+		failure = errInterrupted
 	}
 	if failure != nil && !e.started {
 		failure = usage(failure)
@@ -81,14 +84,18 @@ func (e *env) say(format string, args ...any) {
 // errAbandoned says that whoever read standard output has had enough. It ends a command without a word.
 var errAbandoned = errors.New("nobody reads standard output")
 
-// output tells a reader that went away from other failures: a broker's connection may break with the same error.
+// output says of its failures what could not be written to, and tells a reader that went away from the others: a broker's
+// connection may break with the same error.
 type output struct{ to io.Writer }
 
 // Write writes.
 func (o output) Write(p []byte) (int, error) {
 	n, err := o.to.Write(p)
-	if errors.Is(err, syscall.EPIPE) {
+	switch {
+	case errors.Is(err, syscall.EPIPE):
 		err = errAbandoned
+	case err != nil:
+		err = fmt.Errorf("write to standard output: %w", err)
 	}
 	return n, err
 }

@@ -194,7 +194,7 @@ func (e *env) repair(cmd *cobra.Command, o repairOptions, order tidemark.Repair)
 		return err
 	}
 	if unwritten != nil {
-		return fmt.Errorf("write to standard output: %w", unwritten)
+		return unwritten
 	}
 	if !o.yes && todo > 0 {
 		e.say(`nothing was changed: add --yes --why "..." to do it`)

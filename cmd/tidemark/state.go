@@ -111,7 +111,7 @@ func (e *env) printEntries(dumper *job.Dumper, entries []entry, exact bool) erro
 			return err
 		}
 		if _, err := e.out.Write(append(line, '\n')); err != nil {
-			return fmt.Errorf("write to standard output: %w", err)
+			return err
 		}
 	}
 	if removed > 0 {

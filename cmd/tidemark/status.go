@@ -59,7 +59,7 @@ func (e *env) statusOf(ctx context.Context, path string, part *config.Job, asJSO
 		err = s.WriteTable(e.out)
 	}
 	if err != nil {
-		return fmt.Errorf("write to standard output: %w", err)
+		return err
 	}
 	if s.Health == tidemark.Red {
 		return errors.New("red: " + s.Reasons[0].String())
