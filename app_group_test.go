@@ -307,6 +307,36 @@ func TestChangelogThatLosesStateIsRefused(t *testing.T) {
 	}
 }
 
+// TestS34StartNeedsNoRoom starts where everything is written down already: nothing is written again, so that a full disk is
+// in no start's way.
+func TestS34StartNeedsNoRoom(t *testing.T) {
+	path := t.TempDir()
+	open := func() (id, lock os.FileInfo) {
+		t.Helper()
+		dir, _, err := openStateDir(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := dir.close(); err != nil {
+			t.Fatal(err)
+		}
+		id, err1 := os.Stat(filepath.Join(path, idFile))
+		lock, err2 := os.Stat(filepath.Join(path, lockFile))
+		if err := errors.Join(err1, err2); err != nil {
+			t.Fatal(err)
+		}
+		return id, lock
+	}
+	id, lock := open()
+	sameID, sameLock := open()
+	if !os.SameFile(id, sameID) || !id.ModTime().Equal(sameID.ModTime()) {
+		t.Error("the second start wrote the identity again")
+	}
+	if lock.Size() != sameLock.Size() || lock.Size() == 0 {
+		t.Errorf("the lock file had %d bytes and has %d", lock.Size(), sameLock.Size())
+	}
+}
+
 // TestStateDirectory holds the rules of section 5, Membership, for directories (S77, S78, R22).
 func TestStateDirectory(t *testing.T) {
 	root := t.TempDir()

@@ -52,8 +52,8 @@ func (a *App) serve() (*pageServer, error) {
 	}
 	addr := listener.Addr().String()
 	file := filepath.Join(a.dir.path, addrFile)
-	if err := writeFile(file, []byte(addr+"\n")); err != nil {
-		return nil, errors.Join(err, listener.Close())
+	if err := writeFile(file, []byte(addr+"\n")); err != nil { // a full disk stops no job (S34)
+		a.log.Warn("tidemark status will not find this process: its address could not be written down", "address", addr, "error", err)
 	}
 	p := &pageServer{file: file, ended: make(chan struct{}), server: &http.Server{
 		Handler: status.Handler(a.Status), ReadHeaderTimeout: requestTime / 2, ReadTimeout: requestTime, WriteTimeout: requestTime,

@@ -74,17 +74,16 @@ func lockDir(path string) (*os.File, error) {
 	err = flock(f)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		holder, _ := os.ReadFile(name)
+		pid, _, _ := strings.Cut(string(holder), "\n")
 		return nil, errors.Join(fmt.Errorf("it is in use by process %s: stop it, or give this one a state.dir of its own",
-			strings.TrimSpace(string(holder))), f.Close())
+			strings.TrimSpace(pid)), f.Close())
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("lock %s: %w: the file system must support flock", name, err), f.Close())
 	}
-	// The content is for people; the kernel's lock is what counts.
-	if err = f.Truncate(0); err == nil {
-		_, err = f.WriteAt(fmt.Appendf(nil, "%d\n", os.Getpid()), 0)
-	}
-	if err != nil {
+	// The content is for people; the kernel's lock is what counts. It has one length, so that a start on a full disk finds
+	// room for it where the last one wrote it (S34).
+	if _, err := f.WriteAt(fmt.Appendf(nil, "%-10d\n", os.Getpid()), 0); err != nil {
 		return nil, errors.Join(fmt.Errorf("write %s: %w", name, err), f.Close())
 	}
 	return f, nil
@@ -128,6 +127,9 @@ func (d *stateDir) identify() (notes []string, err error) {
 	if !madeNow && !ephemeral(d.path) {
 		d.instance = now.instance()
 	}
+	if now == old {
+		return notes, nil // a start on a full disk must not need room for what is there already (S34)
+	}
 	return notes, d.save()
 }
 
@@ -164,15 +166,39 @@ func (d *stateDir) save() error {
 	return writeFile(filepath.Join(d.path, idFile), append(raw, '\n'))
 }
 
-// writeFile replaces a small file of the state directory as a whole: whoever reads it finds the old content or the new.
+// writeFile replaces a small file of the state directory as a whole: whoever reads it finds the old content or the new,
+// after a power failure too.
 func writeFile(name string, content []byte) error {
-	if err := os.WriteFile(name+".tmp", content, 0o600); err != nil {
-		return fmt.Errorf("state directory: %w", err)
+	err := writeWhole(name+".tmp", content)
+	if err == nil {
+		err = os.Rename(name+".tmp", name)
 	}
-	if err := os.Rename(name+".tmp", name); err != nil {
-		return fmt.Errorf("state directory: %w", err)
+	if err == nil {
+		err = syncDir(filepath.Dir(name))
+	}
+	if err != nil {
+		return errors.Join(err, os.RemoveAll(name+".tmp"))
 	}
 	return nil
+}
+
+func writeWhole(name string, content []byte) error {
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	if _, err = f.Write(content); err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
+
+func syncDir(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
 }
 
 // absolute is the path of the directory from the root on, for people.

@@ -93,15 +93,10 @@ func (f *fleet) leader(topic string, partition int32) int32 {
 func (f *fleet) advances(alive ...*instance) {
 	f.t.Helper()
 	var before []int64
-	var last error
 	f.await("every task to commit", func() bool {
-		ends, err := f.ends()
-		if err != nil { // a partition without a leader has no end
-			if last == nil || last.Error() != err.Error() {
-				f.t.Logf("no end of the changelog: %v", err)
-			}
-			last = err
-			return false
+		ends, err := f.reader.Ends(f.ctx, f.jobs[0].Changelog())
+		if err != nil {
+			return false // a partition without a leader has no end
 		}
 		if before == nil {
 			before = ends
@@ -113,13 +108,6 @@ func (f *fleet) advances(alive ...*instance) {
 		}
 		return true
 	}, alive...)
-}
-
-// ends are those of the changelog. One look is bounded: a request to a broker that was killed under it can go unanswered.
-func (f *fleet) ends() ([]int64, error) {
-	ctx, cancel := context.WithTimeout(f.ctx, 20*time.Second)
-	defer cancel()
-	return f.reader.Ends(ctx, f.jobs[0].Changelog())
 }
 
 // leadersChange kills and stops, one after the other, who leads the changelog, the input and the results, and who
