@@ -49,6 +49,37 @@ func TestLinks(t *testing.T) {
 	}
 }
 
+// TestLinksToTests: a document states no guarantee without naming the test that holds it, so every test that one names is
+// there.
+func TestLinksToTests(t *testing.T) {
+	faults, named, err := checkNamedTests(os.DirFS("."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, fault := range faults {
+		t.Error(fault)
+	}
+	if named < 50 {
+		t.Errorf("only %d names of tests found: the test looks at the wrong place", named)
+	}
+}
+
+// TestLinksToTestsNoticesEachFault shows that the name of a test that is not there is noticed, wherever the others are.
+func TestLinksToTestsNoticesEachFault(t *testing.T) {
+	faults, named, err := checkNamedTests(fstest.MapFS{
+		"a.md":          {Data: []byte("Held by `TestOne`, `FuzzTwo` and (`TestThree`).\n```\n`TestShown`\n```\n")},
+		"in/a_test.go":  {Data: []byte("package in\nfunc TestOne(t *testing.T) {}\nfunc (x) TestThree() {}\n")},
+		"in/b_test.go":  {Data: []byte("package in\nfunc FuzzTwo(f *testing.F) {}\n")},
+		"in/shipped.go": {Data: []byte("package in\nfunc TestThree(t *testing.T) {}\n")},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"a.md: no such test: TestThree"}; !slices.Equal(faults, want) || named != 3 {
+		t.Errorf("faults are %q of %d, want %q of 3", faults, named, want)
+	}
+}
+
 // TestHouseNoticesEachFault shows that every rule of the house can fail.
 func TestHouseNoticesEachFault(t *testing.T) {
 	const doc = "// Package p is for a test.\npackage p\n\n"
@@ -230,6 +261,33 @@ func checkLinks(root fs.FS) ([]string, error) {
 		}
 	}
 	return faults, err
+}
+
+var namedTests = regexp.MustCompile("`((?:Test|Fuzz|Benchmark)[A-Z0-9]\\w*)`")
+
+// checkNamedTests returns the tests that Markdown pages name and no package has, and how many names there are.
+func checkNamedTests(root fs.FS) (faults []string, named int, err error) {
+	tree, err := readTree(root)
+	if err != nil {
+		return nil, 0, err
+	}
+	tests := map[string]bool{}
+	for _, file := range tree.files {
+		for _, decl := range file.syntax.Decls {
+			if fn, ok := decl.(*ast.FuncDecl); ok && file.test && fn.Recv == nil {
+				tests[fn.Name.Name] = true
+			}
+		}
+	}
+	err = walk(root, ".md", func(name string, content []byte) error {
+		for _, match := range namedTests.FindAllSubmatch(fences.ReplaceAll(content, nil), -1) {
+			if named++; !tests[string(match[1])] {
+				faults = append(faults, fmt.Sprintf("%s: no such test: %s", name, match[1]))
+			}
+		}
+		return nil
+	})
+	return faults, named, err
 }
 
 // anchors returns the anchors that a forge makes of a page's headings.
