@@ -158,6 +158,7 @@ func (r *runner) recovery(ctx context.Context, proc Processor, turn *turn, cance
 	a := r.app
 	rec := a.recoveryOf(r.cluster, r.partition, proc)
 	rec.Ask, rec.GroupOffset, rec.Checkpoints, rec.Accept = r.ask, r.groupOffset, r.dir, a.acceptable(r.partition)
+	rec.Keep, rec.FetchBytes = a.options.Checkpoint, replayBytes()
 	rec.At = func(step recovery.Step) error {
 		r.board.step(step)
 		if err := turn.at(ctx, step); err != nil {

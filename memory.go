@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path"
+	"runtime/debug"
 	"strconv"
 	"strings"
 
@@ -87,6 +88,13 @@ func memTotal(meminfo []byte) int64 {
 		}
 	}
 	return 0
+}
+
+// replayBytes is the size of one fetch of a replay: a hundredth and a half of what the heap may take. Up to maxLoads tasks
+// have three such fetches in memory, each about five times that as records, so all together they take two fifths of it (S71).
+func replayBytes() int {
+	const least, most = 256 << 10, 8 << 20
+	return int(min(max(debug.SetMemoryLimit(-1)/150, least), most))
 }
 
 // room tells whether the state may still grow: more is what a task is about to add. The error stops the task before it

@@ -13,8 +13,9 @@ type Read struct {
 }
 
 // ReadAhead fetches from a Log while its consumer works on what was fetched before: one fetch waits to be taken while
-// the next one is under way. So at most three fetches of about maxBytes, and what they decompress to, are in memory, the
-// consumer's own among them (I13). It serves input, replay and followers alike.
+// the next one is under way. So at most three fetches are in memory, the consumer's own among them, each of about MaxBytes as
+// it comes and twice that decompressed (I13, S71): where records were packed more tightly, less is asked for. It serves input,
+// replay and followers alike.
 type ReadAhead struct {
 	reads chan Read
 	stop  context.CancelFunc
@@ -24,7 +25,7 @@ type ReadAhead struct {
 // Pace says how a ReadAhead fetches. Its functions are called before each fetch, by another goroutine than the caller of
 // NewReadAhead.
 type Pace struct {
-	MaxBytes func() int           // of one fetch
+	MaxBytes func() int           // of one fetch, as it comes
 	Wait     time.Duration        // how long one fetch waits for something to come; it does not delay anything
 	Apart    func() time.Duration // between the beginnings of a fetch that reached the end of the log and the next one; nil is 0
 }
@@ -53,9 +54,10 @@ func (r *ReadAhead) run(ctx context.Context, log Log, position int64, pace Pace)
 	defer close(r.ended)
 	defer close(r.reads)
 	known := Offsets{Start: -1, Stable: -1, HighWatermark: -1}
+	packed := packedAtFirst
 	for {
 		began := time.Now()
-		f, err := fetch(ctx, log, position, pace.MaxBytes(), pace.Wait)
+		f, err := fetch(ctx, log, position, max(1, int(float64(pace.MaxBytes())/packed)), pace.Wait)
 		if ctx.Err() != nil {
 			return
 		}
@@ -70,11 +72,27 @@ func (r *ReadAhead) run(ctx context.Context, log Log, position int64, pace Pace)
 		if err != nil {
 			return
 		}
-		position, known = f.Next, f.Offsets
+		position, known, packed = f.Next, f.Offsets, tightness(&f, packed)
 		if pace.Apart != nil && len(f.Records) > 0 && f.Next >= f.Stable && !pause(ctx, time.Until(began.Add(pace.Apart()))) {
 			return
 		}
 	}
+}
+
+// packedAtFirst is how tightly records are taken to be packed before any were seen.
+const packedAtFirst = 8.0
+
+// tightness is how many times more than twice what came the records of a fetch are, 1 at least; a fetch without records says
+// nothing new.
+func tightness(f *Fetched, before float64) float64 {
+	if len(f.Records) == 0 || f.Bytes == 0 {
+		return before
+	}
+	plain := 0
+	for i := range f.Records {
+		plain += len(f.Records[i].Key) + len(f.Records[i].Value)
+	}
+	return max(1, float64(plain)/float64(2*f.Bytes))
 }
 
 // pause waits for d and tells whether the context is still alive.

@@ -16,15 +16,19 @@ type script struct {
 	kafka.Log
 	answers []kafka.Read
 	asked   chan int64 // positions, in order
+	sizes   chan int   // what each fetch asks for, where that is of interest
 	busy    atomic.Int32
 }
 
-func (s *script) Fetch(ctx context.Context, position int64, _ int, _ time.Duration) (kafka.Fetched, error) {
+func (s *script) Fetch(ctx context.Context, position int64, maxBytes int, _ time.Duration) (kafka.Fetched, error) {
 	if s.busy.Add(1) != 1 {
 		panic("two fetches of one log at once")
 	}
 	defer s.busy.Add(-1)
 	s.asked <- position
+	if s.sizes != nil {
+		s.sizes <- maxBytes
+	}
 	if len(s.answers) == 0 {
 		<-ctx.Done()
 		return kafka.Fetched{}, ctx.Err()
@@ -83,6 +87,26 @@ func TestReadAheadIsBounded(t *testing.T) {
 	}
 	if at := <-s.asked; at != 7 {
 		t.Fatalf("fetched at %d, want 7", at)
+	}
+}
+
+// What is asked for follows from how tightly the last records were packed: in memory a fetch takes about twice MaxBytes, with
+// whatever it is compressed (S71).
+func TestReadAheadBoundsWhatIsDecompressed(t *testing.T) {
+	packed := func(next int64, wire, plain int) kafka.Read {
+		r := told(next, 1, 99)
+		r.Bytes, r.Records[0].Value = wire, make([]byte, plain)
+		return r
+	}
+	s := &script{asked: make(chan int64, 100), sizes: make(chan int, 100),
+		answers: []kafka.Read{packed(6, 125, 125), packed(7, 1000, 8000), told(8, 0, 99), packed(9, 250, 500), packed(10, 1000, 2000), told(11, 0, 99)}}
+	r := kafka.NewReadAhead(s, 5, kafka.Pace{MaxBytes: func() int { return 1000 }, Wait: time.Second})
+	defer r.Stop()
+	for i, want := range []int{125, 1000, 250, 250, 1000, 1000} {
+		if got := <-s.sizes; got != want {
+			t.Errorf("fetch %d asks for %d bytes, want %d", i, got, want)
+		}
+		<-r.Reads()
 	}
 }
 

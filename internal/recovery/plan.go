@@ -135,7 +135,7 @@ func (e *end) judge(img *image) (refused *refusal, lost error) {
 		return nil, fmt.Errorf("%s stands at changelog offset %d, the changelog ends at %d", img.Path, begin, e.fenceAt+1)
 	case begin < e.start:
 		return refuse("log-start", "log start %d > stored position %d: what lies between was deleted", e.start, begin), nil
-	case c.Number == e.last.Number:
+	case c.Number == e.last.Number && !img.isPart():
 		return nil, nil // nothing was committed after it, so no tombstone can be missing, at any age
 	}
 	return e.judgeAge(img), nil

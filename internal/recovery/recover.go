@@ -41,6 +41,10 @@ type Recovery struct {
 	Start func(context.Context) (record.InputPosition, error)
 	// Checkpoints are the task's checkpoint files; nil when there are none to be had.
 	Checkpoints *store.Dir
+	// FetchBytes is the size of one fetch of a replay; 0 for 8 MiB.
+	FetchBytes int
+	// Keep is how long a replay goes on before it keeps what it has among the Checkpoints, again and again; 0 for never.
+	Keep time.Duration
 	// Live is the base of a task that goes through I8, nil for a start of the process.
 	Live *Live
 	// Accept is what an explicit repair lets pass; AcceptNothing for a start.

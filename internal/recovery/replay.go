@@ -1,6 +1,7 @@
 package recovery
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -10,7 +11,7 @@ import (
 	"github.com/tidemark-streams/tidemark/internal/store"
 )
 
-// replayBytes is the size of one fetch of a replay. Three are in memory at a time (kafka.ReadAhead).
+// replayBytes is the size of one fetch of a replay where nothing else is said. Three are in memory at a time (kafka.ReadAhead).
 const replayBytes = 8 << 20
 
 // deletedError says that the log start has moved past where a replay stood: what it has built may hold keys whose
@@ -92,6 +93,7 @@ type replayer struct {
 	to      applier
 	end     int64 // offset of the last commit record
 	reached int64 // every record below it has been applied
+	size    int   // of one fetch
 	done    bool  // the record at end was delivered, or there is nothing to read
 	blind   bool  // only updates count: what the commits say of them is of no interest
 	records record.Count
@@ -109,7 +111,7 @@ func (p *replayer) run(ctx context.Context, each func(kafka.Offsets)) error {
 	if p.done = p.reached > p.end; p.done {
 		return nil
 	}
-	size := replayBytes
+	size := cmp.Or(p.size, replayBytes)
 	if defect.EmptyPollIsEnd {
 		size = 1 // a batch a poll
 	}

@@ -16,8 +16,9 @@ type Report struct {
 	Phases     Phases       `json:"phases_ms"`
 	Loaded     record.Count `json:"entries_loaded"`
 	Records    record.Count `json:"records_replayed"`
-	Bytes      record.Bytes `json:"bytes_replayed"` // on the wire
-	Commit     uint64       `json:"commit"`         // number of the last commit
+	Bytes      record.Bytes `json:"bytes_replayed"`       // on the wire
+	Kept       int          `json:"parts_kept,omitempty"` // of a long replay, for the one after an interruption
+	Commit     uint64       `json:"commit"`               // number of the last commit
 	Birth      string       `json:"birth"`
 	Digest     string       `json:"digest"`
 	Live       record.Count `json:"live_entries"`

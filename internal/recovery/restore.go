@@ -120,13 +120,18 @@ func (s *sequence) replay(ctx context.Context) error {
 	from, commit := s.end.start, (*record.Commit)(nil)
 	var to applier = bulk{s.store}
 	if s.source != nil {
-		from, commit = int64(s.source.Info.Begin), &s.source.Info.Commit
+		from = int64(s.source.Info.Begin)
+		if !s.source.isPart() {
+			commit = &s.source.Info.Commit
+		}
 		if s.source.live {
 			to = &onto{Live: s.Live}
 		}
 	}
-	p := &replayer{ledger: newLedger(&s.changelog, from, commit, s.end.last.Birth), to: to, end: s.end.lastAt, reached: from}
+	p := &replayer{ledger: newLedger(&s.changelog, from, commit, s.end.last.Birth), to: to, end: s.end.lastAt, reached: from, size: s.FetchBytes}
+	keeper := s.newKeeper()
 	err := p.run(ctx, func(o kafka.Offsets) {
+		keeper.passed(ctx, p)
 		waiting := int64(-1)
 		if p.reached >= o.Stable && !p.done {
 			waiting = o.Stable
