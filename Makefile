@@ -84,7 +84,7 @@ realdata: build
 	TIDEMARK_BIN=$(CURDIR)/bin/tidemark TIDEMARK_REALDATA=all $(GO) test -v -count 1 -timeout 60m -run RealData ./integration
 
 kafka: build
-	TIDEMARK_BIN=$(CURDIR)/bin/tidemark $(GO) test -v -count 1 -timeout 60m -parallel 6 ./integration/kafka
+	TIDEMARK_BIN=$(CURDIR)/bin/tidemark $(GO) test -v -count 1 -timeout 120m -parallel 6 ./integration/kafka
 
 TOPICS ?= readings readings-late readings-dead minutely
 

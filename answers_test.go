@@ -309,6 +309,11 @@ func (p *plant) meets(i *injected) {
 	if i.end == warns {
 		p.await(d, "the warning", func() bool { return len(p.said.lines(i.says)) > 0 })
 	}
+	if i.end == rejoins { // the group tells it in its own time
+		p.await(d, "the loss of the seat", func() bool {
+			return slices.ContainsFunc(d.since(mark), func(e Event) bool { return e.Kind == EventClosed })
+		})
+	}
 	gone()
 	if i.end == stops {
 		d = launch(t, p.options, nil)

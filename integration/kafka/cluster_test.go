@@ -94,7 +94,7 @@ func (f *fleet) advances(alive ...*instance) {
 	f.t.Helper()
 	var before []int64
 	f.await("every task to commit", func() bool {
-		ends, err := f.reader.Ends(f.ctx, f.jobs[0].Changelog())
+		ends, err := f.ends()
 		if err != nil {
 			return false // a partition without a leader has no end
 		}
@@ -108,6 +108,13 @@ func (f *fleet) advances(alive ...*instance) {
 		}
 		return true
 	}, alive...)
+}
+
+// ends are those of the changelog. One look is bounded: what is asked of a broker that is killed under it may stay unanswered.
+func (f *fleet) ends() ([]int64, error) {
+	ctx, cancel := context.WithTimeout(f.ctx, 10*time.Second)
+	defer cancel()
+	return f.reader.Ends(ctx, f.jobs[0].Changelog())
 }
 
 // leadersChange kills and stops, one after the other, who leads the changelog, the input and the results, and who

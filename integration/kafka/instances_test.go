@@ -128,7 +128,7 @@ func TestRestartDoesNotWaitForTheSession(t *testing.T) {
 		}
 		static = append(static, members[0].Instance)
 		t.Logf("%s: killed, all 4 tasks committed after %v; instance id %q", life, slowest, members[0].Instance)
-		if slowest > session/2 {
+		if slowest >= waited {
 			t.Errorf("%s: %v from the kill to the last first commit: that waited for the session of %v", life, slowest, session)
 		}
 	}
@@ -191,7 +191,6 @@ func (c *crew) once(what string, recoveries map[int32]int, partitions []int32) {
 // after the stop, and those that stayed had no new owner and never paused for long.
 func (c *crew) handedOver(life string, owners [][]tenure, moved, stayed []int32, stop time.Time) {
 	c.t.Helper()
-	const handover = 2 * time.Second
 	var slowest, pause time.Duration
 	for _, p := range moved {
 		lives := owners[p]
@@ -211,10 +210,10 @@ func (c *crew) handedOver(life string, owners [][]tenure, moved, stayed []int32,
 	}
 	c.t.Logf("%s: partitions %v moved away and back, at work again %v after SIGTERM; %v stayed, longest time between two commits %v",
 		life, moved, slowest, stayed, pause)
-	if slowest > handover {
-		c.t.Errorf("%s: %v from SIGTERM to the next owner's commits, want less than %v", life, slowest, handover)
+	if slowest >= waited {
+		c.t.Errorf("%s: %v from SIGTERM to the next owner's commits: that waited for the session", life, slowest)
 	}
-	if pause > handover {
+	if pause >= waited {
 		c.t.Errorf("%s: a task that stayed paused for %v", life, pause)
 	}
 }

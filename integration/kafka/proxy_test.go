@@ -18,6 +18,7 @@ import (
 // on as it is, but for what a fault is set for.
 type proxy struct {
 	listener net.Listener
+	silent   sync.RWMutex // every frame passes it, in both directions
 	mu       sync.Mutex
 	broker   string // set when it is known
 	faults   []*fault
@@ -90,6 +91,22 @@ func (p *proxy) addr() string { return p.listener.Addr().String() }
 // advertised is the setting that leads clients here.
 func (p *proxy) advertised() string { return "advertised.listeners=PLAINTEXT://" + p.addr() }
 
+// hush holds every frame back, in both directions and without breaking a connection, until the returned function is called,
+// at the latest at the test's end: what was held then arrives late.
+func (p *proxy) hush(t *testing.T) (speak func()) {
+	t.Helper()
+	p.silent.Lock()
+	speak = sync.OnceFunc(p.silent.Unlock)
+	t.Cleanup(speak)
+	return speak
+}
+
+// pass waits while the proxy is silent.
+func (p *proxy) pass() {
+	p.silent.RLock()
+	defer p.silent.RUnlock()
+}
+
 // inject sets a fault for the next count requests of a kind.
 func (p *proxy) inject(f fault) *fault {
 	f.count = max(f.count, 1)
@@ -156,6 +173,7 @@ func (p *proxy) serve(client net.Conn) {
 			if err != nil {
 				return
 			}
+			p.pass()
 			mu.Lock()
 			a := waiting[wire.BigEndian.Uint32(frame)]
 			delete(waiting, wire.BigEndian.Uint32(frame))
@@ -179,6 +197,7 @@ func (p *proxy) serve(client net.Conn) {
 		if err != nil {
 			break
 		}
+		p.pass()
 		key, request := parse(frame)
 		f := p.hit(key, request)
 		id := wire.BigEndian.Uint32(frame[4:])

@@ -130,7 +130,7 @@ func (c *crew) takenOverAtOnce(owners [][]tenure, moved []int32, stop, ended tim
 	}
 	c.t.Logf("planned stop of an instance with %d tasks: all of them committed by others %v after SIGTERM, %v after its end; longest pause %v (target 1s)",
 		len(moved), fromStop, fromEnd, gap)
-	if fromStop > session {
+	if fromStop >= waited {
 		c.t.Errorf("%v from SIGTERM to the next owners' commits: that waited for the session", fromStop)
 	}
 }
