@@ -1,9 +1,11 @@
 package client
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -78,5 +80,39 @@ func TestC19BatchThatCannotBeUnpacked(t *testing.T) {
 				t.Fatal(err)
 			}
 		})
+	}
+}
+
+// C19: snappy is written in two ways: as one block, and, by Java clients, as framed blocks. Both are read.
+func TestC19FramedSnappy(t *testing.T) {
+	snappy, err := kgo.DefaultCompressor(kgo.SnappyCompression())
+	if err != nil {
+		t.Fatal(err)
+	}
+	pack := func(body []byte) []byte {
+		packed, codec := snappy.Compress(new(bytes.Buffer), body)
+		if codec != kgo.CodecSnappy {
+			t.Fatalf("codec %v", codec)
+		}
+		return bytes.Clone(packed)
+	}
+	plain := batchOf(0, 2, 0, -1, map[int32][2]string{0: {"a", "1"}, 1: {"b", "2"}, 2: {"c", "3"}})
+	body := plain[batchHead:]
+	half := len(body) / 2
+	framed := append([]byte("\x82SNAPPY\x00"), 0, 0, 0, 1, 0, 0, 0, 1)
+	for _, part := range [][]byte{body[:half], body[half:]} {
+		block := pack(part)
+		framed = append(binary.BigEndian.AppendUint32(framed, uint32(len(block))), block...)
+	}
+	for name, packed := range map[string][]byte{"a block": pack(body), "framed": framed} {
+		b := append(bytes.Clone(plain[:batchHead]), packed...)
+		binary.BigEndian.PutUint32(b[8:], uint32(len(b)-12))
+		binary.BigEndian.PutUint16(b[21:], uint16(kgo.CodecSnappy))
+		binary.BigEndian.PutUint32(b[17:], crc32.Checksum(b[21:], castagnoli))
+		d := newDecoder()
+		got, next, err := d.decode(b, nil, 0, 10)
+		if want := []string{"0:1", "1:2", "2:3"}; err != nil || next != 3 || !slices.Equal(texts(got), want) {
+			t.Errorf("%s: %v to %d, %v; want %v", name, texts(got), next, err, want)
+		}
 	}
 }
