@@ -94,7 +94,11 @@ func parseExpression(text string, result kind, given bool, resolve func(path str
 	ps := &parser{text: text, resolve: resolve, given: given}
 	n := ps.or()
 	if ps.blanks(); ps.err == nil && ps.p < len(text) {
-		ps.fail("unexpected %q", text[ps.p:])
+		hint := ""
+		if text[ps.p] == '=' {
+			hint = "; what is equal is written with =="
+		}
+		ps.fail("unexpected %q%s", text[ps.p:], hint)
 	}
 	if ps.err == nil {
 		ps.demand(n, result, "the result")

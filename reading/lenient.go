@@ -118,7 +118,11 @@ func (s *scanner) readText(v *valueOf, text []byte) (float64, finding) {
 	}
 	token := s.textToken(text, v.Comma)
 	if token == nil {
-		s.refuseValue(v, BadNumber, "is "+shownText(text)+", which is no number")
+		as := ""
+		if v.Comma {
+			as = " with a decimal comma"
+		}
+		s.refuseValue(v, BadNumber, "is "+shownText(text)+", which is no number"+as)
 		return 0, wrong
 	}
 	s.token = token

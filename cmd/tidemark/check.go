@@ -38,8 +38,12 @@ warning is printed with the command that repairs it. The exit code is 1 when the
 			if live {
 				return e.checkLive(cmd.Context(), path, defined, asJSON)
 			}
-			_, err = fmt.Fprintf(e.out, "# %s is in order: job %s, %d aggregations of topic %s. In force, each with its source:\n%s",
-				path, defined.Name, len(defined.Aggregations), defined.Input.Topic, defined)
+			aggregations := "1 aggregation"
+			if n := len(defined.Aggregations); n != 1 {
+				aggregations = fmt.Sprintf("%d aggregations", n)
+			}
+			_, err = fmt.Fprintf(e.out, "# %s is in order: job %s, %s of topic %s. In force, each with its source:\n%s",
+				path, defined.Name, aggregations, defined.Input.Topic, defined)
 			return err
 		},
 	}

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/tidemark-streams/tidemark/reading"
 )
@@ -126,8 +127,9 @@ func (s *section) keyField(k *section, in *Input) (name string, part reading.Par
 	return name, part
 }
 
-// values asks for the fields that are measured: a list makes one reading of them all, a map one of each.
-func (s *section) values(f *reading.Format) {
+// values asks for the fields that are measured: a list makes one reading of them all, a map one of each. It returns where
+// those stand that say more than a path.
+func (s *section) values(f *reading.Format) map[string]spot {
 	const hint = "name the fields that are measured, as  values: [temperature]"
 	v, _ := s.find("values", known{want: valueFields})
 	s.value(&section{d: s.d, path: join(s.path, "values[0]"), listed: true, off: true}, false)
@@ -135,23 +137,27 @@ func (s *section) values(f *reading.Format) {
 	f.Series = i >= 0 && !s.inEnvironment("values") && s.pairs[i].value.kind == kindMap
 	if s.scalars("values") && !f.Series {
 		f.Values, _ = list(s, "values", valueFields, hint, anyText)
-		return
+		return nil
 	}
+	spots := map[string]spot{}
 	for i, n := range v.items {
 		if n.kind == kindText {
 			n = node{kind: kindMap, line: n.line, pairs: []pair{{name: "field", line: n.line, value: n}}}
 		}
 		if below, _ := s.item(fmt.Sprintf("%s[%d]", v.key, i), n); below != nil {
 			name, number := s.value(below, true)
+			spots[name] = spot{below.at, below.path}
 			f.Values, f.Numbers = append(f.Values, name), append(f.Numbers, number)
 		}
 	}
 	for _, p := range v.pairs {
+		spots[p.name] = spot{place{s.d.file, p.line}, join(v.key, p.name)}
 		s.series(v, p, f)
 	}
 	if f.Series && len(v.pairs) == 0 {
 		s.d.add(v.at, v.key, wrongf("the map is empty").hinted(hint))
 	}
+	return spots
 }
 
 var seriesName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,127}$`)
@@ -160,7 +166,11 @@ var seriesName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,127}$`)
 func (s *section) series(v value, p pair, f *reading.Format) {
 	path := join(v.key, p.name)
 	if !seriesName.MatchString(p.name) {
-		s.d.add(place{s.d.file, p.line}, path, wrongf("the name %s of a value: want 1 to 128 letters, digits, _ and -, a letter first", shown(p.name)))
+		w := wrongf("the name %s of a value: want 1 to 128 letters, digits, _ and -, a letter first", shown(p.name))
+		if strings.Contains(p.name, "*") {
+			w = w.hinted("to take all members of an object write  each: PATH  with a key field  {name: NAME, member: 1}  and  values: [{name: NAME, field: .}]")
+		}
+		s.d.add(place{s.d.file, p.line}, path, w)
 		return
 	}
 	below, field := s.item(path, p.value)

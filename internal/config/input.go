@@ -21,7 +21,7 @@ func (d *decoder) input(root *section, topics *topics) (in Input) {
 	if s.rekey(&in); !in.Rekey.On {
 		s.placing(&in)
 	}
-	s.values(&in.Format)
+	spots := s.values(&in.Format)
 	onMissing, _ := get(s, "on_missing", "refuse", word([]string{"refuse", "skip"}))
 	in.Format.SkipMissing = onMissing == "skip"
 	in.Format.Where, _ = get(s, "where", "", anyText)
@@ -30,30 +30,63 @@ func (d *decoder) input(root *section, topics *topics) (in Input) {
 	s.time(&in)
 	in.Start, _ = get(s, "start", "earliest", start)
 	s.close()
+	d.checkFormat(s, &in, spots, len(d.faults) == before)
 	if len(d.faults) == before {
 		d.checkInput(s, &in)
 	}
 	return in
 }
 
-// checkInput reports what the keys cannot see alone, such as a path that leads nowhere, or one field with two uses.
-func (d *decoder) checkInput(s *section, in *Input) {
-	if err := in.Format.Check(); err != nil {
-		for line := range strings.SplitSeq(err.Error(), "\n") {
-			at, path := s.at, "input"
-			if subject, _, ok := strings.Cut(line, ": "); ok {
-				key, _, _ := strings.Cut(subject, " ")
-				if key == "value" {
-					key = "values"
-				}
-				if i := slices.IndexFunc(s.pairs, func(p pair) bool { return p.name == key }); i >= 0 {
-					at, path = place{d.file, s.pairs[i].line}, join(s.path, key)
-				}
-			}
-			d.add(at, path, wrongf("%s", line))
-		}
+// spot is where a value stands in the document.
+type spot struct {
+	at   place
+	path string
+}
+
+// checkFormat reports what the keys cannot see alone, such as a path that leads nowhere, or one field with two uses. Where
+// the section is not sound much of that comes from what is missing; what is wrong with an expression does not.
+func (d *decoder) checkFormat(s *section, in *Input, spots map[string]spot, sound bool) {
+	err := in.Format.Check()
+	if err == nil {
 		return
 	}
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		if !sound && !strings.Contains(line, "expression ") {
+			continue
+		}
+		where, what := d.spotOf(s, line, spots)
+		d.add(where.at, where.path, wrongf("%s", what))
+	}
+}
+
+// spotOf is where the subject of a format's fault stands, and what is said of it.
+func (d *decoder) spotOf(s *section, line string, spots map[string]spot) (spot, string) {
+	subject := ""
+	for name := range spots {
+		if begin := "value " + name + ": "; strings.HasPrefix(line, begin) && len(begin) > len(subject) {
+			subject = begin
+		}
+	}
+	if subject != "" {
+		return spots[subject[len("value "):len(subject)-2]], line[len(subject):]
+	}
+	subject, what, named := strings.Cut(line, ": ")
+	key, more, _ := strings.Cut(subject, " ")
+	if key == "value" {
+		key = "values"
+	}
+	i := slices.IndexFunc(s.pairs, func(p pair) bool { return p.name == key })
+	if !named || i < 0 {
+		return spot{s.at, "input"}, line
+	}
+	if more != "" {
+		what = line
+	}
+	return spot{place{d.file, s.pairs[i].line}, join(s.path, key)}, what
+}
+
+// checkInput reports what is wrong with the keys of an input whose format is sound.
+func (d *decoder) checkInput(s *section, in *Input) {
 	if len(in.PartitionedBy) == 0 {
 		d.add(s.at, "input.key", wrongf("only constants").hinted("nothing tells devices apart: name what a record brings along, as  {name: device, record: key}"))
 	}

@@ -42,15 +42,22 @@ type batch struct {
 	body      []byte // records, compressed as attrs say
 }
 
+// noLast stands for the last offset of a batch whose head does not tell it.
+const noLast = -1
+
 // damage is what a batch that contradicts itself yields. Reading it again may help (bad memory or cable on the way);
 // when it does not, the log is damaged.
 type damage struct {
 	first int64
+	last  int64 // as the batch's head says, which may be damaged too; below first when it says nothing
 	what  string
 }
 
 func (d *damage) Error() string {
-	return fmt.Sprintf("damaged batch at offset %d: %s", d.first, d.what)
+	if d.last < d.first {
+		return fmt.Sprintf("damaged batch at offset %d: %s", d.first, d.what)
+	}
+	return fmt.Sprintf("damaged batch of offsets %d to %d: %s", d.first, d.last, d.what)
 }
 
 // cut takes the next whole batch off in. A batch cut off at the end of a fetch is normal: ok is false.
@@ -61,32 +68,32 @@ func cut(in []byte) (b batch, rest []byte, ok bool, err error) {
 	b.first = int64(binary.BigEndian.Uint64(in))
 	size := int64(int32(binary.BigEndian.Uint32(in[8:]))) + 12
 	if magic := in[16]; magic != 2 {
-		return b, nil, false, &damage{b.first, fmt.Sprintf("message format %d, only format 2 (Kafka 0.11 and later) is read", magic)}
+		return b, nil, false, &damage{b.first, noLast, fmt.Sprintf("message format %d, only format 2 (Kafka 0.11 and later) is read", magic)}
 	}
 	if size < batchHead {
-		return b, nil, false, &damage{b.first, fmt.Sprintf("length %d is below a batch's head of %d", size, batchHead)}
+		return b, nil, false, &damage{b.first, noLast, fmt.Sprintf("length %d is below a batch's head of %d", size, batchHead)}
 	}
 	if size > int64(len(in)) {
 		return batch{}, nil, false, nil
 	}
 	whole := in[:size]
+	delta := int32(binary.BigEndian.Uint32(whole[23:]))
+	b.last = b.first + int64(delta)
 	if want, have := binary.BigEndian.Uint32(whole[17:]), crc32.Checksum(whole[21:], castagnoli); want != have {
-		return b, nil, false, &damage{b.first, fmt.Sprintf("checksum %08x, computed %08x", want, have)}
+		return b, nil, false, &damage{b.first, b.last, fmt.Sprintf("checksum %08x, computed %08x", want, have)}
 	}
 	b.epoch = int32(binary.BigEndian.Uint32(whole[12:]))
 	b.attrs = binary.BigEndian.Uint16(whole[21:])
-	delta := int32(binary.BigEndian.Uint32(whole[23:]))
 	b.firstTime = int64(binary.BigEndian.Uint64(whole[27:]))
 	b.maxTime = int64(binary.BigEndian.Uint64(whole[35:]))
 	b.producer = int64(binary.BigEndian.Uint64(whole[43:]))
 	b.count = int32(binary.BigEndian.Uint32(whole[57:]))
 	b.body = whole[batchHead:]
-	b.last = b.first + int64(delta)
 	if b.first < 0 || delta < 0 || b.last < b.first || b.last == math.MaxInt64 || b.count < 0 || int64(b.count) > int64(delta)+1 {
-		return b, nil, false, &damage{b.first, fmt.Sprintf("%d records in offsets %d to %d", b.count, b.first, b.last)}
+		return b, nil, false, &damage{b.first, b.last, fmt.Sprintf("%d records in offsets %d to %d", b.count, b.first, b.last)}
 	}
 	if b.attrs&attrCodec == 0 && int(b.count) > len(b.body)/smallestRecord {
-		return b, nil, false, &damage{b.first, fmt.Sprintf("%d records in %d bytes", b.count, len(b.body))}
+		return b, nil, false, &damage{b.first, b.last, fmt.Sprintf("%d records in %d bytes", b.count, len(b.body))}
 	}
 	return b, in[size:], true, nil
 }
@@ -201,7 +208,7 @@ func (d *decoder) records(to []kafka.Record, b *batch, position, stable int64) (
 	if codec := kgo.CompressionCodecType(b.attrs & attrCodec); codec != kgo.CodecNone {
 		plain, err := d.inflate.Decompress(body, codec)
 		if err != nil {
-			return to, &damage{b.first, err.Error()}
+			return to, &damage{b.first, b.last, err.Error()}
 		}
 		body = plain
 	}
@@ -210,7 +217,7 @@ func (d *decoder) records(to []kafka.Record, b *batch, position, stable int64) (
 		size := r.varint()
 		end := len(r.in) - int(size)
 		if r.bad || size < 0 || end < 0 {
-			return to, &damage{b.first, fmt.Sprintf("record %d of %d is cut off", i, b.count)}
+			return to, &damage{b.first, b.last, fmt.Sprintf("record %d of %d is cut off", i, b.count)}
 		}
 		r.skip(1)
 		timestamp := b.firstTime + r.varint()
@@ -223,7 +230,7 @@ func (d *decoder) records(to []kafka.Record, b *batch, position, stable int64) (
 			rec.Headers = d.headers(&r, headers)
 		}
 		if r.bad || len(r.in) != end || offset < floor || offset > b.last {
-			return to, &damage{b.first, fmt.Sprintf("record %d of %d does not fit its length or its batch's offsets", i, b.count)}
+			return to, &damage{b.first, b.last, fmt.Sprintf("record %d of %d does not fit its length or its batch's offsets", i, b.count)}
 		}
 		floor = offset + 1
 		if offset >= position && offset < stable {

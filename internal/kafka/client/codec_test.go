@@ -76,7 +76,7 @@ func TestC19BatchThatCannotBeUnpacked(t *testing.T) {
 				return resp, nil, true
 			})
 			_, err := l.Fetch(t.Context(), 0, 1<<20, 0)
-			if kafka.ClassOf(err) != kafka.ClassCorrupt || !strings.Contains(err.Error(), "log/0 at offset 0") {
+			if kafka.ClassOf(err) != kafka.ClassCorrupt || !strings.Contains(err.Error(), "log/0 at offset 0: ") || !strings.Contains(err.Error(), "of offsets 0 to 2: ") {
 				t.Fatal(err)
 			}
 		})
