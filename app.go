@@ -1,12 +1,14 @@
 package tidemark
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -83,12 +85,15 @@ func New(options Options) (*App, error) {
 	if options.Files == nil {
 		options.Files = store.Disk
 	}
+	if options.Commit == (Commit{}) {
+		options.Commit = DefaultCommit
+	}
+	options.Checkpoint = cmp.Or(options.Checkpoint, DefaultCheckpoint)
 	if options.Commit.MaxRecords < 4 || options.Commit.MaxBytes < 1024 || options.Commit.Interval < 0 {
 		return nil, fmt.Errorf("commit limits %+v are too small: at least 4 records and 1024 bytes", options.Commit)
 	}
-	if options.Job == "" || options.Input == "" || options.Changelog.Topic == "" || options.DeadLetter == "" ||
-		options.StateDir == "" || options.Processor == nil || options.Cluster == nil {
-		return nil, errors.New("job, input, changelog, dead letter topic, state directory, processor and cluster must be given")
+	if missing := options.missing(); len(missing) > 0 {
+		return nil, fmt.Errorf("options without %s", strings.Join(missing, ", "))
 	}
 	return &App{options: options, log: options.Log, runners: map[int32]*runner{}, boards: map[int32]*board{}, ended: make(chan ended),
 		idle: make(chan int32), loading: make(chan struct{}, maxLoads), accepted: map[int32]bool{}, parted: map[int32]*runner{},

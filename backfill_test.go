@@ -23,9 +23,7 @@ func processed(o *Options, kind window.Kind) {
 	format.Key, format.Values, format.Time = []string{"device"}, []string{"value"}, "ts"
 	config := job.Config{Input: "in", Format: format, Partitioner: job.Unchecked, Aggregations: []job.Aggregation{
 		{Name: "table", Window: kind, Functions: aggregate.Count}}}
-	o.Processor = func(partition, partitions int32, limits Limits) (Processor, error) {
-		return job.New(config, partition, partitions, limits)
-	}
+	o.Processor = config.Processor
 }
 
 // W22: old readings, read today, are taken as they are: nothing is measured against the present. An hour of readings of

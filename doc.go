@@ -5,6 +5,6 @@
 // leads to (I3) and counts as applied only when that transaction is known to have committed (I2); whatever is unknown is
 // treated as a crash and goes through the one recovery path (I8). The rules are numbered in ARCHITECTURE.md.
 //
-// The built-in job (windowed aggregates from a YAML file, run by the tidemark command) and programs of one's own use
-// the same engine: they give a Processor.
+// A job is a Processor. Windows makes one of windowed aggregates, the job that the tidemark command reads out of a file; a
+// program may bring its own. Connect reaches the brokers, and package tidemarktest has brokers in memory for tests.
 package tidemark

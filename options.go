@@ -5,33 +5,10 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/tidemark-streams/tidemark/internal/job"
-	"github.com/tidemark-streams/tidemark/internal/kafka"
 	"github.com/tidemark-streams/tidemark/internal/record"
 	"github.com/tidemark-streams/tidemark/internal/recovery"
 	"github.com/tidemark-streams/tidemark/internal/status"
 	"github.com/tidemark-streams/tidemark/internal/store"
-	"github.com/tidemark-streams/tidemark/internal/task"
-)
-
-// The parts of the engine that a Processor deals with.
-type (
-	// Processor is the logic of a job; see task.Processor for its duties. It must be deterministic (I11).
-	Processor = task.Processor
-	// View is a task's state as the next record sees it.
-	View = task.View
-	// Input is one consumed record.
-	Input = task.Input
-	// Slot is the number of a dirty entry.
-	Slot = task.Slot
-	// Place is where an entry stands in time.
-	Place = task.Place
-	// Aggregation names one aggregation and the fingerprint of its meaning.
-	Aggregation = task.Aggregation
-	// Limits are the largest records that the brokers accept.
-	Limits = job.Limits
-	// RecoveryReport says what one recovery did, phase by phase.
-	RecoveryReport = recovery.Report
 )
 
 // The bounds that this package keeps (section 4, Timeouts). No option changes them.
@@ -55,13 +32,19 @@ type Changelog struct {
 	MinInsync         int   // 0: the broker's default
 }
 
-// Commit paces and bounds commits.
+// Commit paces and bounds commits. The zero Commit stands for DefaultCommit.
 type Commit struct {
 	Interval     time.Duration // a commit that is not full starts no earlier than this after the last one started
 	MaxRecords   int           // records of one commit
 	MaxBytes     int           // bytes of one commit
 	MaxPerSecond int           // commits of the whole instance; stretches the interval; 0 for no limit
 }
+
+// DefaultCommit is what the command does by default too.
+var DefaultCommit = Commit{Interval: 100 * time.Millisecond, MaxRecords: 50_000, MaxBytes: 16 << 20}
+
+// DefaultCheckpoint is the bound between checkpoints when Options name none.
+const DefaultCheckpoint = 30 * time.Second
 
 // Relay makes an App hand records on under another key, for a job whose input is not partitioned by the keys of its
 // aggregations (R3): the one result topic is an internal one, which the App makes itself, and a result goes to the
@@ -83,7 +66,7 @@ type TopicDefaults struct {
 // Options configure an App. All fields without a stated default are required.
 type Options struct {
 	Job     string
-	Cluster kafka.Cluster // where the topics are; Client makes one from broker addresses
+	Cluster Cluster // where the topics are; Connect makes one from broker addresses
 
 	Input      string
 	Start      Start
@@ -96,13 +79,13 @@ type Options struct {
 	Relay      *Relay // nil: results are what the job is for
 
 	// Processor makes the Processor of one input partition. Limits tell what its records must not exceed.
-	Processor func(partition int32, partitions int32, limits Limits) (Processor, error)
+	Processor func(partition, partitions int32, limits Limits) (Processor, error)
 
 	StateDir   string
 	Files      store.FS // what checkpoints are written to, for crash tests; nil: the disk
 	Commit     Commit
 	IdleClose  time.Duration // silence that moves a task's stream time on by its length; 0 for never. Whole milliseconds
-	Checkpoint time.Duration // upper bound between the checkpoints of a task that commits
+	Checkpoint time.Duration // upper bound between the checkpoints of a task that commits; 0 for DefaultCheckpoint
 	Leave      bool          // give the seat in the group up on a clean stop
 	AcceptLoss string        // who goes on without committed data or input that is gone, and why; "" to stop there (I6)
 	UntilIdle  bool          // stop when all input that was there at the start is committed
@@ -117,6 +100,22 @@ type Options struct {
 	// At is called before named steps of a task, for crash tests; may be nil. An error is treated like a failure of
 	// that step.
 	At func(ctx context.Context, partition int32, step string) error
+}
+
+// missing names the fields that are required and not there.
+func (o *Options) missing() (names []string) {
+	for _, field := range []struct {
+		name  string
+		there bool
+	}{
+		{"Job", o.Job != ""}, {"Cluster", o.Cluster != nil}, {"Input", o.Input != ""}, {"DeadLetter", o.DeadLetter != ""},
+		{"Changelog.Topic", o.Changelog.Topic != ""}, {"Processor", o.Processor != nil}, {"StateDir", o.StateDir != ""},
+	} {
+		if !field.there {
+			names = append(names, field.name)
+		}
+	}
+	return names
 }
 
 // Event tells what a task has just done.

@@ -21,9 +21,7 @@ func windowed(o *Options) {
 	format.Key, format.Values, format.Time = []string{"device"}, []string{"value"}, "ts"
 	config := job.Config{Input: "in", Format: format, Partitioner: job.Unchecked, Aggregations: []job.Aggregation{
 		{Name: "second", Window: window.Tumbling{Size: window.Second}, Functions: aggregate.Count}}}
-	o.Processor = func(partition, partitions int32, limits Limits) (Processor, error) {
-		return job.New(config, partition, partitions, limits)
-	}
+	o.Processor = config.Processor
 }
 
 const silenceStart = 1704067200000

@@ -10,7 +10,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/tidemark-streams/tidemark"
-	"github.com/tidemark-streams/tidemark/internal/job"
 	"github.com/tidemark-streams/tidemark/internal/kafka/client"
 )
 
@@ -33,10 +32,7 @@ func BenchmarkWholeJob(b *testing.B) {
 	app, err := tidemark.New(tidemark.Options{
 		Job: "bench", Cluster: cluster, Input: "readings", Results: []string{"hourly"}, Late: "late", DeadLetter: "dead",
 		Changelog: tidemark.Changelog{Topic: "bench-changelog"}, Topics: tidemark.TopicDefaults{Create: true, Partitions: partitions},
-		Processor: func(partition, partitions int32, limits tidemark.Limits) (tidemark.Processor, error) {
-			return job.New(config(), partition, partitions, limits)
-		},
-		StateDir: b.TempDir(), Commit: tidemark.Commit{Interval: 100 * time.Millisecond, MaxRecords: 50_000, MaxBytes: 16 << 20},
+		Processor: config().Processor, StateDir: b.TempDir(), Commit: tidemark.Commit{Interval: 100 * time.Millisecond, MaxRecords: 50_000, MaxBytes: 16 << 20},
 		Checkpoint: 30 * time.Second, UntilIdle: true, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/tidemark-streams/tidemark"
+	"github.com/tidemark-streams/tidemark/internal/config"
 	"github.com/tidemark-streams/tidemark/internal/job"
 	"github.com/tidemark-streams/tidemark/internal/kafka"
 )
@@ -182,5 +183,20 @@ func TestConsumeFollows(t *testing.T) {
 	running.Wait()
 	if code != done || said.Len() > 0 {
 		t.Errorf("exit code %d; it said:\n%s", code, said.String())
+	}
+}
+
+// TestDefaultsAreTheEngines: a file that says nothing of commits and checkpoints gives what Options without them give.
+func TestDefaultsAreTheEngines(t *testing.T) {
+	defined, err := config.Parse("job.yaml", []byte(`job: job
+kafka: embedded
+input: {topic: in, key: [k], values: [v], time: {field: t}}
+aggregations: [{name: a, window: {tumbling: 1h}, functions: [count], output: {topic: out}}]
+`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o := jobOptions(defined); o.Commit != tidemark.DefaultCommit || o.Checkpoint != tidemark.DefaultCheckpoint {
+		t.Errorf("%+v and %s", o.Commit, o.Checkpoint)
 	}
 }

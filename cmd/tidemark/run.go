@@ -128,7 +128,6 @@ func limitHeap(state int64) {
 
 // jobOptions are the engine's options of a configured job, without the cluster.
 func jobOptions(defined *config.Job) tidemark.Options {
-	processor := processorConfig(defined)
 	options := tidemark.Options{
 		Job:        defined.Name,
 		Input:      defined.Input.Topic,
@@ -140,12 +139,10 @@ func jobOptions(defined *config.Job) tidemark.Options {
 			ReplicationFactor: int16(defined.Changelog.ReplicationFactor),
 			MinInsync:         defined.Changelog.MinInsyncReplicas,
 		},
-		Topics: tidemark.TopicDefaults{Create: defined.Kafka.Embedded, InputLater: defined.Part == job.Relayed, Partitions: int32(defined.Kafka.EmbeddedPartitions)},
-		Processor: func(partition, partitions int32, limits tidemark.Limits) (tidemark.Processor, error) {
-			return job.New(processor, partition, partitions, limits)
-		},
-		StateDir: defined.State.Dir,
-		MaxBytes: defined.State.MaxBytes,
+		Topics:    tidemark.TopicDefaults{Create: defined.Kafka.Embedded, InputLater: defined.Part == job.Relayed, Partitions: int32(defined.Kafka.EmbeddedPartitions)},
+		Processor: processorConfig(defined).Processor,
+		StateDir:  defined.State.Dir,
+		MaxBytes:  defined.State.MaxBytes,
 		Commit: tidemark.Commit{
 			Interval:     defined.Commit.Interval,
 			MaxRecords:   defined.Commit.MaxRecords,

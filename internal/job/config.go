@@ -49,6 +49,11 @@ type Limits struct {
 	DeadLetter record.Bytes
 }
 
+// Processor makes the Processor of one input partition: New, in the form in which the engine asks for it.
+func (c Config) Processor(partition, partitions int32, limits Limits) (task.Processor, error) {
+	return New(c, partition, partitions, limits)
+}
+
 // Check returns all faults of the configuration, joined, or nil.
 func (c *Config) Check() error {
 	faults := []error{c.Format.Check(), c.checkPartitioning(), c.checkDedup(), c.checkMaxLag(), c.MaxBad.check()}

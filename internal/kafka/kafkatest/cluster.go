@@ -176,6 +176,13 @@ func (c *Cluster) growLocked(t *topic, total int32) {
 	c.wakeLocked()
 }
 
+// Partitions is how many partitions a topic has; one that is not there has none.
+func (c *Cluster) Partitions(name string) int32 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.partitionsLocked(name)
+}
+
 // SetConfig changes one effective setting of a topic.
 func (c *Cluster) SetConfig(name, key, value string) {
 	c.mu.Lock()

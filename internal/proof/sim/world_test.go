@@ -296,7 +296,7 @@ func (w *world) parts(i *instance, l *life) []tidemark.Options {
 	stage := job
 	stage.Job, stage.Changelog.Topic, stage.StateDir = jobName+ofStage, logTopic+ofStage, filepath.Join(i.path, "rekey")
 	stage.Results, stage.Compacted, stage.Late, stage.Relay = []string{between}, nil, "", &tidemark.Relay{Partitions: w.s.Between}
-	stage.Processor = processor(w.stageConfig())
+	stage.Processor = w.stageConfig().Processor
 	job.Input, job.Topics.InputLater = between, true
 	return []tidemark.Options{stage, job}
 }
@@ -315,7 +315,7 @@ func (w *world) options(i *instance, l *life) tidemark.Options {
 		At: func(ctx context.Context, _ int32, step string) error {
 			return l.pass(ctx, "step "+step, func() error { return nil })
 		},
-		Processor: processor(w.jobConfig()),
+		Processor: w.jobConfig().Processor,
 	}
 	for _, a := range w.s.Aggregations {
 		o.Results = append(o.Results, resultTopic(a.Name))
@@ -324,12 +324,6 @@ func (w *world) options(i *instance, l *life) tidemark.Options {
 		}
 	}
 	return o
-}
-
-func processor(c job.Config) func(partition, partitions int32, limits tidemark.Limits) (tidemark.Processor, error) {
-	return func(partition, partitions int32, limits tidemark.Limits) (tidemark.Processor, error) {
-		return job.New(c, partition, partitions, limits)
-	}
 }
 
 // stageConfig is that of the stage before the job.
