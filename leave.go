@@ -23,7 +23,7 @@ func (a *App) Leave(ctx context.Context, do bool) (seats []Seat, err error) {
 	defer func() { err = errors.Join(err, lock.Close()) }()
 	id, err := ownIdentity(a.options.StateDir)
 	if err != nil {
-		return nil, errors.Join(ErrDirectory, err)
+		return nil, fmt.Errorf("%w: %w", ErrDirectory, err)
 	}
 	admin, err := a.options.Cluster.Admin()
 	if err != nil {
@@ -53,11 +53,11 @@ func (a *App) Leave(ctx context.Context, do bool) (seats []Seat, err error) {
 // lockExisting locks the state directory, which must be there: no process has it then.
 func (a *App) lockExisting() (*os.File, error) {
 	if _, err := os.Stat(a.options.StateDir); err != nil {
-		return nil, errors.Join(ErrDirectory, fmt.Errorf("%w: a directory that no process ever used has no seat", err))
+		return nil, fmt.Errorf("%w: %w: a directory that no process ever used has no seat", ErrDirectory, err)
 	}
 	lock, err := lockDir(a.options.StateDir)
 	if err != nil {
-		return nil, errors.Join(ErrDirectory, err)
+		return nil, unusable(a.options.StateDir, err)
 	}
 	return lock, nil
 }

@@ -116,7 +116,7 @@ func (l *lookout) check(ctx context.Context, since time.Duration) error {
 
 // look compares what is there with what the job stands on.
 func (l *lookout) look(ctx context.Context) (fault, err error) {
-	ctx, cancel := context.WithTimeout(ctx, session)
+	ctx, cancel := context.WithTimeoutCause(ctx, session, fmt.Errorf("no answer within %s", session))
 	defer cancel()
 	a := l.app
 	cluster, _, err := a.admin.Cluster(ctx)

@@ -173,7 +173,7 @@ func (a *App) borrowDir(order *Repair) (files bool, release func() error, err er
 		return true, lock.Close, nil
 	}
 	if !order.TakeOver {
-		return false, release, errors.Join(ErrDirectory, err)
+		return false, release, unusable(a.options.StateDir, err)
 	}
 	a.log.Warn("checkpoints are not looked at", "cause", err)
 	return false, release, nil

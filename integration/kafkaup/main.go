@@ -50,6 +50,9 @@ func run(pidFile string, topics []string) (err error) {
 	if err := create(ctx, topics); err != nil {
 		return err
 	}
+	if err := cluster.Settled(ctx, topics...); err != nil { // a topic that was made may still be unknown to whoever asks at once
+		return err
+	}
 	defer func() { err = errors.Join(err, os.Remove(pidFile)) }()
 	if err := os.WriteFile(pidFile, []byte(strconv.Itoa(os.Getpid())+"\n"), 0o644); err != nil {
 		return err

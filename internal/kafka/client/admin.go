@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -41,7 +42,7 @@ func (a *admin) Cluster(ctx context.Context) (string, int16, error) {
 	defer cancel()
 	meta, err := metadata(ctx, a.cl)
 	if err != nil {
-		return "", 0, fail("describe the cluster", nowhere, late(ctx, err))
+		return "", 0, fail("describe the cluster at "+strings.Join(a.cluster.options.Brokers, ", "), nowhere, late(ctx, err))
 	}
 	id := ""
 	if meta.ClusterID != nil {
