@@ -121,7 +121,7 @@ func (f *fleet) ends() ([]int64, error) {
 // coordinates the group and the transactions, while a job works. Each time somebody else takes over, the job goes on by
 // itself, and in the end nothing is lost, doubled or torn (R25, S12).
 func leadersChange(t *testing.T, f *fleet) {
-	finish := f.flow(1, 1500)
+	finish := f.flow(1, 300)
 	i := f.start(f.jobs[0])
 	f.whole(i)
 	f.committing(i)
@@ -163,7 +163,7 @@ func leadersChange(t *testing.T, f *fleet) {
 // it waits for, and goes on when the replica returns (V5, I12).
 func notEnoughReplicas(t *testing.T, f *fleet) {
 	f.makeChangelog(map[string]string{"min.insync.replicas": "2"}, 2, 3)
-	finish := f.flow(2, 1500)
+	finish := f.flow(2, 300)
 	i := f.start(f.jobs[0])
 	f.whole(i)
 	f.committing(i)
@@ -224,7 +224,7 @@ func unclean() map[string]string {
 // or without its checkpoints, --accept-loss goes on once, and what it makes then is proved like any other state.
 func uncleanElection(t *testing.T, f *fleet) {
 	f.makeChangelog(unclean(), 2, 3)
-	finish := f.flow(3, 1500)
+	finish := f.flow(3, 300)
 	i := f.start(f.jobs[0])
 	f.whole(i)
 	f.committing(i)
@@ -245,7 +245,7 @@ func uncleanElection(t *testing.T, f *fleet) {
 // would hide the hole. It stops instead.
 func uncleanElectionUnnoticed(t *testing.T, f *fleet) {
 	f.makeChangelog(unclean(), 2, 3)
-	finish := f.flow(4, 1500)
+	finish := f.flow(4, 300)
 	i := f.start(f.jobs[0])
 	f.whole(i)
 	f.committing(i)
