@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -52,6 +53,7 @@ reason and its bytes in base64. No running job is disturbed, and none is needed.
 func (e *env) changelogVerifyCommand() *cobra.Command {
 	var path string
 	var partition int32
+	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "verify -c FILE [flags]",
 		Short: "Read the whole changelog and check all of it; exit code 1 on any damage",
@@ -68,7 +70,7 @@ running job is disturbed, and none is needed.`,
 						faults = append(faults, errors.New(fault))
 					}
 				}
-				found, err := e.verifyChangelog(ctx, l)
+				found, err := e.verifyChangelog(ctx, l, asJSON)
 				if found != nil {
 					faults = append(faults, found)
 				}
@@ -78,6 +80,7 @@ running job is disturbed, and none is needed.`,
 		},
 	}
 	e.changelogFlags(cmd, &path, &partition)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object for each partition")
 	return cmd
 }
 
@@ -163,7 +166,7 @@ func (l *changelogLog) read(ctx context.Context, from, end int64, take func([]ka
 const foldRounds = 5
 
 // verifyChangelog says what is wrong with one partition. failed is why it could not be read.
-func (e *env) verifyChangelog(ctx context.Context, l *changelogLog) (found, failed error) {
+func (e *env) verifyChangelog(ctx context.Context, l *changelogLog, asJSON bool) (found, failed error) {
 	bounds, err := l.offsets(ctx)
 	if err != nil {
 		return nil, err
@@ -194,16 +197,43 @@ func (e *env) verifyChangelog(ctx context.Context, l *changelogLog) (found, fail
 		}
 	}
 	found = errors.Join(audit.Faults(), proof)
-	read, verdict := audit.Read(), "whole"
-	if found != nil {
+	return found, e.tellAudit(l, audit.Read(), found, asJSON)
+}
+
+// auditForm is what changelog verify --json prints of a partition.
+type auditForm struct {
+	Topic     string       `json:"topic"`
+	Partition int32        `json:"partition"`
+	Whole     bool         `json:"whole"`
+	Records   record.Count `json:"records"`
+	Entries   record.Count `json:"entries"`
+	Commits   record.Count `json:"commits"`
+	Last      *uint64      `json:"last_commit"` // number; null without a commit
+	Faults    []string     `json:"faults"`
+}
+
+// tellAudit prints what was read of a partition, and whether it is whole.
+func (e *env) tellAudit(l *changelogLog, read recovery.Audited, found error, asJSON bool) error {
+	form := auditForm{Topic: l.changelog.Name, Partition: l.partition, Whole: found == nil, Records: read.Records, Entries: read.Live,
+		Commits: read.Commits, Faults: []string{}}
+	if read.Last != nil {
+		form.Last = &read.Last.Number
+	}
+	if asJSON {
+		if found != nil {
+			form.Faults = strings.Split(found.Error(), "\n")
+		}
+		return json.NewEncoder(e.out).Encode(&form)
+	}
+	verdict, last := "whole", "no commit"
+	if !form.Whole {
 		verdict = "damaged"
 	}
-	last := "no commit"
-	if read.Last != nil {
-		last = fmt.Sprintf("%d commits, the last one number %d", read.Commits, read.Last.Number)
+	if form.Last != nil {
+		last = fmt.Sprintf("%d commits, the last one number %d", form.Commits, *form.Last)
 	}
-	_, failed = fmt.Fprintf(e.out, "%s/%d: %s: %d records, %d entries, %s\n", l.changelog.Name, l.partition, verdict, read.Records, read.Live, last)
-	return found, failed
+	_, err := fmt.Fprintf(e.out, "%s/%d: %s: %d records, %d entries, %s\n", form.Topic, form.Partition, verdict, form.Records, form.Entries, last)
+	return err
 }
 
 // errBoundary ends a read at a commit record.

@@ -52,8 +52,9 @@ nothing is changed. Whether the entries are whole is for tidemark checkpoint ver
 
 func (e *env) checkpointVerifyCommand() *cobra.Command {
 	var path string
+	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "verify -c FILE",
+		Use:   "verify -c FILE [flags]",
 		Short: "Read every checkpoint whole; exit code 1 on any damage",
 		Long: `Read every checkpoint of every task whole and compare all checksums, counts and digests. No broker is needed and
 nothing is changed. The exit code is 1 on any flipped bit, cut or appended byte, and for a file that this version cannot
@@ -64,11 +65,12 @@ read. A damaged checkpoint loses no state: the next start sets it aside and uses
 			if err != nil {
 				return err
 			}
-			return e.verify(tasks)
+			return e.verify(tasks, asJSON)
 		},
 	}
 	configFlag(cmd, &path)
 	e.partFlag(cmd)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object for each checkpoint")
 	return cmd
 }
 
@@ -89,6 +91,7 @@ func (e *env) checkpoints(path string) ([]taskCheckpoints, error) {
 	root := filepath.Join(job.State.Dir, job.Name)
 	entries, err := os.ReadDir(root)
 	if errors.Is(err, fs.ErrNotExist) {
+		e.say("there are no checkpoints: there is no %s", root)
 		return nil, nil
 	}
 	if err != nil {
@@ -168,10 +171,18 @@ func (e *env) listTable(tasks []taskCheckpoints) error {
 	return table.Flush()
 }
 
+// verdictForm is what checkpoint verify --json prints of a file.
+type verdictForm struct {
+	Partition int32  `json:"partition"`
+	Path      string `json:"path"`
+	Whole     bool   `json:"whole"`
+	Error     string `json:"error,omitempty"`
+}
+
 // verify reads every file. One that is deleted meanwhile, because a running job has published a newer one, is no fault.
-func (e *env) verify(tasks []taskCheckpoints) error {
+func (e *env) verify(tasks []taskCheckpoints, asJSON bool) error {
 	var faults []error
-	whole := 0
+	whole, encoder := 0, json.NewEncoder(e.out)
 	for i := range tasks {
 		t := &tasks[i]
 		for j := range t.files {
@@ -179,14 +190,25 @@ func (e *env) verify(tasks []taskCheckpoints) error {
 			if err == nil {
 				err = t.verify(t.files[j].Path)
 			}
+			form := verdictForm{Partition: t.partition, Path: t.files[j].Path, Whole: err == nil}
 			switch {
 			case errors.Is(err, fs.ErrNotExist):
+				continue
 			case err != nil:
+				form.Error = err.Error()
 				faults = append(faults, err)
 			default:
 				whole++
 			}
+			if asJSON {
+				if err := encoder.Encode(&form); err != nil {
+					return err
+				}
+			}
 		}
+	}
+	if asJSON {
+		return errors.Join(faults...)
 	}
 	if _, err := fmt.Fprintf(e.out, "checkpoints of %d tasks: %d whole, %d not\n", len(tasks), whole, len(faults)); err != nil {
 		return err
