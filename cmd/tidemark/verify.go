@@ -47,12 +47,16 @@ func (e *env) verifyCommand() *cobra.Command {
 		Long: `Run the job of the file under names of its own, JOB-verify-*, kill it at named points and at random times while readings
 flow, make steps of it fail, delete and damage its checkpoints, move its partitions between two instances; and after every
 few kills compare state, results, late readings, dead letters and counters with what an independent oracle makes of the
-same readings.
+same readings: for every kind of window and of input, updates, current values, jobs with input.rekey, and windows that
+silence closes.
 
 It touches nothing of the job. With brokers of your own the topics of the trial are made there and removed afterwards, and
 the readings are copies of those in the job's input topic, as far as there are any; else they are generated. With
 "kafka: embedded" it happens on a broker in memory. Windows, functions, time and limits are those of the file; commits and
 checkpoints come more often, so that a short trial meets many of them.
+
+When something is found, as little as possible of what was done is tried again, and the command that shows it once more is
+printed.
 
 Exit code 0 says that nothing was found, 1 that something was, or that the trial could not be carried out.`,
 		Args: arguments(),

@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,7 +32,7 @@ func TestVerifyOnKafka(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	config := onKafka(t)
+	config := onKafka(t, "kills")
 	seed := randomSeed(t)%1_000_000 + 1
 	args := []string{"verify", "-c", config, "--json", "--kills", fmt.Sprint(kills), "--seed", fmt.Sprint(seed)}
 	client, err := kgo.NewClient(kgo.SeedBrokers(broker.Addr))
@@ -48,6 +50,18 @@ func TestVerifyOnKafka(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	said := tried(t, program, kills, args...)
+	if report == "" && !strings.Contains(said, "readings of kills-readings") {
+		t.Errorf("the user's own readings were not used: %s", said)
+	}
+	if after := names(t, client); !slices.Equal(before, after) {
+		t.Errorf("topics and groups before %q, after %q", before, after)
+	}
+}
+
+// tried runs a trial that must find nothing, and returns what it said.
+func tried(t *testing.T, program string, kills int, args ...string) string {
+	t.Helper()
 	cmd := exec.Command(program, args...)
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "TIDEMARK_") })
 	var out, said bytes.Buffer
@@ -63,28 +77,64 @@ func TestVerifyOnKafka(t *testing.T) {
 	if err := json.Unmarshal(lines[len(lines)-1], &v); err != nil || v.Useful < kills || v.Anomalies != 0 {
 		t.Errorf("%s, error %v", lines[len(lines)-1], err)
 	}
-	if report == "" && !strings.Contains(said.String(), "readings of kills-readings") {
-		t.Errorf("the user's own readings were not used: %s", &said)
+	t.Logf("%s", lines[len(lines)-1])
+	return said.String()
+}
+
+// TestVerifyKindsOnKafka tries a job with updates and current values, whose consumers see the last record of each key, and one
+// with stages, whose topics are the trial's too. Then one is interrupted: nothing is left behind either.
+func TestVerifyKindsOnKafka(t *testing.T) {
+	client, err := kgo.NewClient(kgo.SeedBrokers(broker.Addr))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	program, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := names(t, client)
+	for _, job := range []string{"kinds", "rekey"} {
+		tried(t, program, 6, "verify", "-c", onKafka(t, job), "--json", "--kills", "6", "--seed", fmt.Sprint(randomSeed(t)%1_000_000+1))
+	}
+	cmd := exec.Command(program, "verify", "-c", onKafka(t, "rekey"), "--json", "--kills", "1000")
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	for n := 0; n < 4 && lines.Scan(); n++ { // kills
+	}
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	for lines.Scan() {
+	}
+	_ = cmd.Wait() // an exit code that is not 0 is an error here
+	if code := cmd.ProcessState.ExitCode(); code != 1 {
+		t.Errorf("exit code %d after an interruption", code)
 	}
 	if after := names(t, client); !slices.Equal(before, after) {
 		t.Errorf("topics and groups before %q, after %q", before, after)
 	}
-	t.Logf("%s", lines[len(lines)-1])
 }
 
 // onKafka writes the file of the job with the test's broker.
-func onKafka(t *testing.T) string {
+func onKafka(t *testing.T, name string) string {
 	t.Helper()
-	text, err := os.ReadFile("../testdata/kills.yaml")
+	text, err := os.ReadFile("../testdata/" + name + ".yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	embedded, brokers := "kafka: {embedded: {partitions: 2}}", "kafka: {brokers: ["+broker.Addr+"]}"
-	if !bytes.Contains(text, []byte(embedded)) {
-		t.Fatalf("no %q in the file", embedded)
+	embedded := regexp.MustCompile(`(?m)^kafka: .*$`)
+	if !embedded.Match(text) {
+		t.Fatalf("no kafka in the file")
 	}
 	path := filepath.Join(t.TempDir(), "job.yaml")
-	if err := os.WriteFile(path, bytes.Replace(text, []byte(embedded), []byte(brokers), 1), 0o600); err != nil {
+	if err := os.WriteFile(path, embedded.ReplaceAll(text, []byte("kafka: {brokers: [\""+broker.Addr+"\"]}")), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return path

@@ -118,14 +118,15 @@ func (j *Job) lookAtPairs(ctx context.Context, reader *oracle.Reader, s *Sight) 
 func comparePairs(want *Expected, got *Observed) (found []Anomaly) {
 	for i, w := range want.Pairs {
 		g, name := &got.Pairs[i], fmt.Sprintf("key %q", w.Relayed.Config.Key)
-		for _, a := range append(Compare(w.Relay, &g.Relay), CompareHanded(w.Relay, g.Handed)...) {
-			a.Where += " of the stage of " + name
-			found = append(found, a)
+		add := func(of string, anomalies []Anomaly) {
+			for _, a := range anomalies {
+				a.Where += of + name
+				found = append(found, a)
+			}
 		}
-		for _, a := range Compare(w.Relayed, &g.Relayed) {
-			a.Where += " of " + name
-			found = append(found, a)
-		}
+		add(" of the stage of ", Compare(w.Relay, &g.Relay))
+		add(", ", CompareHanded(w.Relay, g.Handed))
+		add(" of ", Compare(w.Relayed, &g.Relayed))
 	}
 	return found
 }

@@ -37,11 +37,11 @@ func TestComparePairs(t *testing.T) {
 		t.Fatal(Report(found, 5))
 	}
 	for name, plant := range map[string]func(o *ObservedPair){
-		"counters of the stage of key [\"device\"]":                 func(o *ObservedPair) { o.Relay.Counters[0].Task.Accepted++ },
-		"dead letter topic of the stage of key [\"device\"]":        func(o *ObservedPair) { o.Relay.Dead = []Output{} },
-		"topic between the stages of the stage of key [\"device\"]": func(o *ObservedPair) { o.Handed = [][]oracle.Message{nil} },
-		"state of key [\"device\"]":                                 func(o *ObservedPair) { o.Relayed.State = []Line{} },
-		"counters of key [\"device\"]":                              func(o *ObservedPair) { o.Relayed.Counters[0].StreamTime-- },
+		"counters of the stage of key [\"device\"]":          func(o *ObservedPair) { o.Relay.Counters[0].Task.Accepted++ },
+		"dead letter topic of the stage of key [\"device\"]": func(o *ObservedPair) { o.Relay.Dead = []Output{} },
+		"topic between the stages, key [\"device\"]":         func(o *ObservedPair) { o.Handed = [][]oracle.Message{nil} },
+		"state of key [\"device\"]":                          func(o *ObservedPair) { o.Relayed.State = []Line{} },
+		"counters of key [\"device\"]":                       func(o *ObservedPair) { o.Relayed.Counters[0].StreamTime-- },
 	} {
 		o := clean()
 		plant(&o.Pairs[0])

@@ -144,12 +144,8 @@ func (c *chapter) open(ctx context.Context) (err error) {
 	if err := c.refuseTaken(ctx); err != nil {
 		return err
 	}
-	made, err := c.admin.CreateTopics(ctx, job.Oracle.Partitions, -1, nil, job.Topics()...)
-	if err == nil {
-		err = made.Error()
-	}
-	if err != nil {
-		return fmt.Errorf("make the topics of the trial: %w", err)
+	if err := c.create(ctx, nil, job.Topics()...); err != nil {
+		return err
 	}
 	c.feed = startFeeder(context.WithoutCancel(ctx), c.client, job.Input(), c.trial.Source(c.seed), c.trial.Rate)
 	return nil
@@ -214,12 +210,7 @@ func (c *chapter) close() (err error) {
 // remove removes topics and groups.
 func (c *chapter) remove(ctx context.Context) error {
 	seats := errors.Join(c.evict(ctx, c.job), c.evict(ctx, c.second))
-	gone, failed := c.admin.DeleteTopics(ctx, append(c.job.Topics(), c.job.OwnTopics()...)...)
-	for _, g := range gone {
-		if !errors.Is(g.Err, kerr.UnknownTopicOrPartition) {
-			failed = errors.Join(failed, g.Err)
-		}
-	}
+	failed := c.drop(ctx, append(c.job.Topics(), c.job.OwnTopics()...)...)
 	for _, p := range c.job.Parts() {
 		_, unknown := c.admin.DeleteGroups(ctx, p.Name)
 		if unknown != nil && !errors.Is(unknown, kerr.GroupIDNotFound) {

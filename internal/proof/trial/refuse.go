@@ -3,6 +3,7 @@ package trial
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"time"
@@ -23,8 +24,7 @@ func (c *chapter) refuse(ctx context.Context) error {
 	}
 	changelog := job.Parts()[0].Changelog // of what starts first
 	stamp, policy := "LogAppendTime", "delete"
-	made, err := c.admin.CreateTopics(ctx, job.Oracle.Partitions, -1, map[string]*string{"cleanup.policy": &policy, "message.timestamp.type": &stamp}, changelog)
-	if err = errors.Join(err, made.Error()); err != nil {
+	if err := c.create(ctx, map[string]*string{"cleanup.policy": &policy, "message.timestamp.type": &stamp}, changelog); err != nil {
 		return err
 	}
 	l, err := c.start(&job, "", "run", "--until-idle", "--json")
@@ -37,10 +37,18 @@ func (c *chapter) refuse(ctx context.Context) error {
 	switch {
 	case err != nil || ctx.Err() != nil:
 	case !ended || l.Failure() == nil || !strings.Contains(string(said), "cleanup.policy"):
-		c.found(proof.Anomaly{Kind: Credulous, Where: "process " + l.name, Want: "a changelog that deletes by age is refused", Found: "it was not"})
+		c.found(proof.Anomaly{Kind: Credulous, Where: "process " + l.name, Want: "a changelog that deletes by age is refused",
+			Found: fmt.Sprintf("%v", errors.Join(l.Failure(), errors.New("cleanup.policy is not named")))})
 	}
-	gone, failed := c.admin.DeleteTopics(ctx, changelog)
-	return errors.Join(err, failed, gone.Error())
+	return errors.Join(err, c.drop(ctx, changelogs(&job)...))
+}
+
+// changelogs are those of all parts of a job.
+func changelogs(job *proof.Job) (topics []string) {
+	for _, p := range job.Parts() {
+		topics = append(topics, p.Changelog)
+	}
+	return topics
 }
 
 // retention is how long tombstones are kept in a changelog that was shortened, ms: no checkpoint is ever so young.
@@ -50,11 +58,7 @@ const retention = "1000"
 // committed after (S04, R13); then it kills the job a few times.
 func (c *chapter) shorten(ctx context.Context) error {
 	value := retention
-	var changelogs []string
-	for _, p := range c.job.Parts() {
-		changelogs = append(changelogs, p.Changelog)
-	}
-	altered, err := c.admin.AlterTopicConfigs(ctx, []kadm.AlterConfig{{Op: kadm.SetConfig, Name: "delete.retention.ms", Value: &value}}, changelogs...)
+	altered, err := c.admin.AlterTopicConfigs(ctx, []kadm.AlterConfig{{Op: kadm.SetConfig, Name: "delete.retention.ms", Value: &value}}, changelogs(c.job)...)
 	for _, a := range altered {
 		err = errors.Join(err, a.Err)
 	}

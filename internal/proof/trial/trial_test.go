@@ -6,7 +6,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/tidemark-streams/tidemark/internal/config"
 	"github.com/tidemark-streams/tidemark/internal/crash"
@@ -165,6 +170,43 @@ func TestStrikesText(t *testing.T) {
 	for _, bad := range []string{"", "kill", "kill:x", "kill=5:1", "point=commit.never:1", "shot:1", "kill:1,,"} {
 		if _, err := ParseStrikes(bad); err == nil {
 			t.Errorf("%q was taken", bad)
+		}
+	}
+}
+
+// A trial does not touch what has one of its names: a topic of the user's, one that the job makes itself, a group (R37).
+func TestTakenNamesAreRefused(t *testing.T) {
+	for _, name := range []string{"j-late", "j-changelog-rekey-by-site", "j-keyed", "j-by-site"} {
+		cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "other"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(cluster.Close)
+		tr := &Trial{Options: Options{Client: []kgo.Opt{kgo.SeedBrokers(cluster.ListenAddrs()...)}}}
+		c := chapter{trial: tr, job: &proof.Job{Name: "j", Pairs: []proof.Pair{{Key: []string{"site", "device"}}, {Suffix: "-by-site", Key: []string{"site"}}}}}
+		connect := func() { // anew: a client remembers for a moment which topics there are
+			if c.client, c.admin, err = tr.connect(); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(c.client.Close)
+		}
+		connect()
+		if err := c.refuseTaken(t.Context()); err != nil {
+			t.Fatalf("nothing is taken: %v", err)
+		}
+		if name == "j-by-site" { // a group
+			var at kadm.Offsets
+			at.AddOffset("other", 0, 0, -1)
+			err = c.admin.CommitAllOffsets(t.Context(), name, at)
+		} else {
+			_, err = c.admin.CreateTopic(t.Context(), 1, 1, nil, name)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		connect()
+		if err := c.refuseTaken(t.Context()); err == nil || !strings.Contains(err.Error(), name+" exists already") {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
