@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tidemark-streams/tidemark/internal/job"
 	"github.com/tidemark-streams/tidemark/internal/kafka"
 	"github.com/tidemark-streams/tidemark/internal/kafka/kafkatest"
 	"github.com/tidemark-streams/tidemark/internal/status"
@@ -85,4 +86,52 @@ func TestC15DeadLettersCannotBeWritten(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// TestD27StopsBehindWhatIsAllowed: dead_letter.max_bad stops the task at the record with one refused reading too many, and all
+// before it is committed, though one fetch brought it all: as many dead letters as are allowed, and the position at that
+// record. Starting again changes nothing, and a higher limit goes on there.
+func TestD27StopsBehindWhatIsAllowed(t *testing.T) {
+	const good, allowed = 5, 3
+	w := newWorld(t, 1)
+	for range good {
+		w.reading(0, 100)
+	}
+	for range allowed + 2 {
+		w.cluster.Append("in", 0, kafka.Record{Key: []byte("a"), Timestamp: silenceStart, Value: []byte("bad")})
+	}
+	w.reading(0, 200)
+	run := func(limit int64) (last Event, err error) {
+		o := w.options()
+		o.Topics.Partitions = 1
+		config := windows()
+		config.MaxBad = job.MaxBad{Readings: limit, Per: 60_000}
+		o.Processor = config.Processor
+		o.Progress = func(e Event) {
+			if e.Kind == EventCommitted {
+				last = e
+			}
+		}
+		app, err := New(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return last, app.Run(t.Context())
+	}
+	for n := range 3 {
+		last, err := run(allowed)
+		var bad *job.BadError
+		if !errors.As(err, &bad) || bad.Record != good+allowed {
+			t.Fatalf("start %d: %v, want a stop at offset %d", n, err, good+allowed)
+		}
+		if dead := len(w.cluster.Committed("dead", 0)); dead != allowed {
+			t.Fatalf("start %d: %d dead letters, want %d", n, dead, allowed)
+		}
+		if n == 0 && (last.Commit == nil || last.Commit.Position != good+allowed || last.Commit.Counters.Accepted != good) {
+			t.Fatalf("committed %+v", last.Commit)
+		}
+	}
+	if last, err := run(allowed + 2); err != nil || last.Commit.Counters.Accepted != good+1 || len(w.cluster.Committed("dead", 0)) != allowed+2 {
+		t.Errorf("with a higher limit: %v, %+v", err, last.Commit)
+	}
 }

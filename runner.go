@@ -34,6 +34,7 @@ type runner struct {
 
 	dir     *store.Dir // of the checkpoints, nil when it could not be opened
 	held    *held      // what a life leaves to the next one; nil when there is nothing to trust
+	halt    *halt      // the input ends here; nil for nowhere
 	blame   blame
 	backoff time.Duration
 }
@@ -107,6 +108,9 @@ func (r *runner) run(ctx context.Context) error {
 		}
 		if err == nil || r.stopping() {
 			return nil
+		}
+		if r.halts(err) {
+			continue
 		}
 		r.app.emit(Event{Partition: r.partition, Kind: EventFailed, Err: err})
 		r.app.totals.failed(err)
@@ -248,7 +252,7 @@ func (l *life) work(ctx context.Context) error {
 		l.settle()
 		l.saver.startIfDue()
 		var more <-chan struct{}
-		if len(l.pending) > 0 && !l.task.Full() {
+		if len(l.ready()) > 0 && !l.task.Full() {
 			more = always
 		}
 		var fetched <-chan kafka.Read
@@ -308,7 +312,11 @@ func (l *life) fold() error {
 	if err := l.r.board.room("fold", 0); err != nil {
 		return err
 	}
-	n, err := l.task.Fold(l.pending[:min(len(l.pending), foldChunk)])
+	in := l.ready()
+	if len(in) == 0 && !l.task.Dirty() && !l.task.InFlight() {
+		return l.r.halt.err
+	}
+	n, err := l.task.Fold(in)
 	if err != nil {
 		return l.inputError(err)
 	}

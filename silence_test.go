@@ -15,12 +15,17 @@ import (
 	"github.com/tidemark-streams/tidemark/window"
 )
 
-// windowed makes the options those of a job with windows of a second.
-func windowed(o *Options) {
+// windows is a job with windows of a second.
+func windows() job.Config {
 	format := reading.DefaultFormat()
 	format.Key, format.Values, format.Time = []string{"device"}, []string{"value"}, "ts"
-	config := job.Config{Input: "in", Format: format, Partitioner: job.Unchecked, Aggregations: []job.Aggregation{
+	return job.Config{Input: "in", Format: format, Partitioner: job.Unchecked, Aggregations: []job.Aggregation{
 		{Name: "second", Window: window.Tumbling{Size: window.Second}, Functions: aggregate.Count}}}
+}
+
+// windowed makes the options those of such a job.
+func windowed(o *Options) {
+	config := windows()
 	o.Processor = config.Processor
 }
 

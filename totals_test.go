@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tidemark-streams/tidemark/internal/kafka"
+	"github.com/tidemark-streams/tidemark/internal/status"
 	"github.com/tidemark-streams/tidemark/internal/task"
 )
 
@@ -73,4 +74,45 @@ func TestRecordTimesHoldStreamTimeBack(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestReadingsAddUp: I9 in the numbers that are shown, of the process and of each task: what was taken in is what became of it, and
+// what was accepted is what each aggregation made of it.
+func TestReadingsAddUp(t *testing.T) {
+	watched(t, func(w *world) {
+		d := w.daemonize(func(o *Options) {
+			config := windows()
+			config.Format.Where = "value != 3"
+			config.Dedup.Within = 60_000
+			o.Processor = config.Processor
+		})
+		w.reading(0, 100)
+		w.reading(0, 100) // again
+		w.reading(0, 5000)
+		w.reading(0, 200) // late
+		for i, value := range []string{`{`, fmt.Sprintf(`{"device":"a","ts":%d,"value":3}`, silenceStart)} {
+			w.cluster.Append("in", int32(i%2), kafka.Record{Key: []byte("a"), Timestamp: silenceStart, Value: []byte(value)})
+		}
+		s := d.healthy()
+		if n := s.Totals.Readings; n.Accepted != 3 || n.DeadLettered != 1 || n.Filtered != 1 || n.Duplicates != 1 {
+			t.Errorf("%+v", n)
+		}
+		all := []status.Readings{s.Totals.Readings}
+		for i := range s.Tasks {
+			all = append(all, s.Tasks[i].Readings)
+		}
+		for _, n := range all {
+			if n.In != n.Accepted+n.DeadLettered+n.Filtered+n.Skipped+n.Duplicates {
+				t.Errorf("%+v do not add up", n)
+			}
+		}
+		for _, a := range s.Totals.Aggregations {
+			if a.Folded+a.PartlyLate+a.Late != s.Totals.Readings.Accepted {
+				t.Errorf("%+v do not add up to %d", a, s.Totals.Readings.Accepted)
+			}
+		}
+		if err := d.end(); err != nil {
+			t.Error(err)
+		}
+	})
 }

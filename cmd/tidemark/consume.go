@@ -32,7 +32,8 @@ func (e *env) consumeCommand() *cobra.Command {
 with --until-end it prints what was there at its start, one partition after the other, and ends.
 
 With --meta each line is an object: topic, partition, offset, timestamp (ms), key, value, headers. A value that is JSON
-stands there as JSON and a deleted one as null; what is not text stands in base64 as key_b64 or value_b64.`,
+stands there as JSON and a deleted one as null; a key that is not text and a value that is not
+JSON stand in base64, as key_b64 and value_b64.`,
 		Args: arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.topic == "" {

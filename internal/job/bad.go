@@ -2,6 +2,7 @@ package job
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/tidemark-streams/tidemark/internal/record"
 	"github.com/tidemark-streams/tidemark/internal/task"
@@ -35,9 +36,9 @@ type BadError struct {
 
 // Error says what happened and how to go on.
 func (e *BadError) Error() string {
-	return fmt.Sprintf("more than %d readings are refused in the %s of record time from %d ms on, at offset %d: stopped by dead_letter.max_bad; "+
+	return fmt.Sprintf("more than %d readings are refused in the %s of record time from %s on, at offset %d: stopped by dead_letter.max_bad; "+
 		"the dead letters before it say why; go on by raising or removing the limit, or leave input out with  tidemark skip",
-		e.Limit.Readings, window.Format(e.Limit.Per), e.Start, e.Record)
+		e.Limit.Readings, window.Format(e.Limit.Per), time.UnixMilli(e.Start).UTC().Format(time.RFC3339), e.Record)
 }
 
 // Unwrap returns task.ErrPermanent: another attempt would meet the same records.

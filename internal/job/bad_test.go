@@ -51,7 +51,7 @@ func TestMaxBad(t *testing.T) {
 			t.Fatalf("after a start %d records are consumed: %v", n, stopped)
 		}
 	}
-	if text := stopped.Error(); !strings.Contains(text, "more than 3 readings") || !strings.Contains(text, "offset 12") || !strings.Contains(text, "tidemark skip") {
+	if text := stopped.Error(); !strings.Contains(text, "more than 3 readings") || !strings.Contains(text, "from 2024-01-01T00:01:00Z on, at offset 12") || !strings.Contains(text, "tidemark skip") {
 		t.Error(text)
 	}
 	r.config.MaxBad.Readings = 5

@@ -72,6 +72,8 @@ var metrics = describe([]*metric{
 		of: func(s *Status, emit emit) { emit(float64(s.Totals.Commits)) }},
 	{name: "tidemark_records_total", kind: counter, help: "Input records consumed by commits.",
 		of: func(s *Status, emit emit) { emit(float64(s.Totals.Records)) }},
+	{name: "tidemark_readings_in_total", kind: counter, help: "Readings taken in: the sum of what became of them.",
+		of: func(s *Status, emit emit) { emit(float64(s.Totals.Readings.In)) }},
 	{name: "tidemark_readings_total", kind: counter, help: "Readings by what became of them.", labels: []string{"outcome"},
 		of: func(s *Status, emit emit) { s.Totals.Readings.each(emit) }},
 	{name: "tidemark_dead_letters_total", kind: counter, help: "Dead letters by reason.", labels: []string{"reason"},
@@ -144,6 +146,8 @@ var metrics = describe([]*metric{
 		}},
 	{name: "tidemark_task_estimated_recovery_seconds", kind: gauge, help: "Expected time of the task's recovery after a crash.",
 		task: func(t *Task, emit emit) { emit(t.EstimatedRecovery) }},
+	{name: "tidemark_task_readings_in_total", kind: counter, help: "Readings of the task's life taken in.",
+		task: func(t *Task, emit emit) { emit(float64(t.Readings.In)) }},
 	{name: "tidemark_task_readings_total", kind: counter, help: "Readings of the task's life by what became of them.", labels: []string{"outcome"},
 		task: func(t *Task, emit emit) { t.Readings.each(emit) }},
 })
