@@ -103,7 +103,7 @@ func TestVerifyRefuses(t *testing.T) {
 }
 
 // TestVerifyKinds tries one job with sessions, days of a time zone, percentiles, dedup, a quorum, updates and current values;
-// one whose readings go through a stage first, under two keys; and one with several readings in a record, stream time by
+// one whose readings go through a relay first, under two keys; and one with several readings in a record, stream time by
 // key, and windows that silence closes. The oracle judges all of them.
 func TestVerifyKinds(t *testing.T) {
 	t.Parallel()

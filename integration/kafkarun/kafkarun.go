@@ -205,9 +205,6 @@ func (b *Broker) end(s syscall.Signal) error {
 // Remove kills the broker and deletes its data.
 func (b *Broker) Remove() error { return errors.Join(b.Kill(), os.RemoveAll(b.dir)) }
 
-// ID is the broker's node id, by which metadata name leaders and replicas.
-func (b *Broker) ID() int32 { return b.id }
-
 // Log is the end of what the broker has printed.
 func (b *Broker) Log() string {
 	out, err := os.ReadFile(b.path("broker.log"))

@@ -17,7 +17,7 @@ import (
 type Expected struct {
 	Config   *oracle.Config
 	Outcomes []*oracle.Outcome // by input partition
-	Pairs    []ExpectedPair    // of a job whose readings go through a stage, in place of the outcomes
+	Pairs    []ExpectedPair    // of a job whose readings go through a relay, in place of the outcomes
 
 	answers map[question]answer // kept from comparison to comparison: a deviation takes the oracle long
 }
@@ -73,7 +73,7 @@ type Observed struct {
 	Counters []Counters     // by input partition
 	// Backwards are commits whose stream time or input position is below that of the one before.
 	Backwards []string
-	Pairs     []ObservedPair // of a job whose readings go through a stage, in place of live entries and counters
+	Pairs     []ObservedPair // of a job whose readings go through a relay, in place of live entries and counters
 }
 
 // Output is one record of the late or dead letter topic and the input record it stands for.

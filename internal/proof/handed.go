@@ -8,11 +8,11 @@ import (
 	"github.com/tidemark-streams/tidemark/internal/proof/oracle"
 )
 
-// CompareHanded holds what a stage has handed on, by partition of the topic between the stages, against what it must: each
+// CompareHanded holds what a relay has handed on, by partition of the topic between the parts, against what it must: each
 // reading once, as it was read, under the record key and in the partition of its key, and those of one input partition in
 // the order in which they came (R3).
 func CompareHanded(want *Expected, got [][]oracle.Message) []Anomaly {
-	const where = "topic between the stages"
+	const where = "topic between the parts"
 	c := comparison{want: want}
 	missing := map[string]*oracle.Handed{}
 	for _, o := range want.Outcomes {

@@ -8,11 +8,11 @@ import (
 	"github.com/tidemark-streams/tidemark/internal/proof/oracle"
 )
 
-// TestCompareHandedNamesEveryFault plants each fault into what a stage hands on (R3).
+// TestCompareHandedNamesEveryFault plants each fault into what a relay hands on (R3).
 func TestCompareHandedNamesEveryFault(t *testing.T) {
 	c := oracle.Defaults()
 	c.Key, c.Values, c.Time, c.Partitions = []string{"device"}, []string{"v"}, oracle.TimeField{Name: "ts", Unit: "ms"}, 1
-	relay, _ := c.Stages(nil, 2)
+	relay, _ := c.Split(nil, 2)
 	var input []oracle.Message
 	var clean [][]oracle.Message
 	fresh := func() [][]oracle.Message {

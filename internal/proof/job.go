@@ -28,7 +28,7 @@ type Job struct {
 	In         string        // the input topic; "" for one named after the job
 	Log        string        // the changelog topic; "" for one named after the job
 	NoLate     bool          // late readings have no topic
-	Pairs      []Pair        // of a job whose readings go through a stage first
+	Pairs      []Pair        // of a job whose readings go through a relay first
 	Idle       time.Duration // silence that moves stream time; 0 for none
 	Variables  []string      // NAME=value, added to the environment of every process
 	// Render makes the text of the configuration file, where it is not made of the fields above; may be nil.

@@ -284,7 +284,7 @@ func (s *Sight) same(o *Sight) error {
 		name string
 		a, b any
 	}{{"live entries", s.Live, o.Live}, {"results", s.Results, o.Results}, {"updates", s.Updates, o.Updates}, {"late topic", s.Late, o.Late},
-		{"dead letter topic", s.Dead, o.Dead}, {"counters", s.Counters, o.Counters}, {"stages", s.Pairs, o.Pairs}} {
+		{"dead letter topic", s.Dead, o.Dead}, {"counters", s.Counters, o.Counters}, {"parts", s.Pairs, o.Pairs}} {
 		if !reflect.DeepEqual(part.a, part.b) {
 			return fmt.Errorf("%s changed: %d, then %d", part.name, reflect.ValueOf(part.a).Len(), reflect.ValueOf(part.b).Len())
 		}

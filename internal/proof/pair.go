@@ -8,7 +8,7 @@ import (
 	"github.com/tidemark-streams/tidemark/internal/proof/oracle"
 )
 
-// Pair is one key of a job whose readings go through a stage first (input.rekey): a job that hands them on under the key,
+// Pair is one key of a job whose readings go through a relay first (input.rekey): a job that hands them on under the key,
 // and one that aggregates what it is handed. Their names are those that docs/reference/config.md gives.
 type Pair struct {
 	Suffix       string // of all names of this key: "" for input.key
@@ -46,7 +46,7 @@ func (j *Job) pair(p *Pair) (relay, relayed Part) {
 	return relay, relayed
 }
 
-// OwnTopics are those that the job makes itself: changelogs, and topics between stages.
+// OwnTopics are those that the job makes itself: changelogs, and topics between parts.
 func (j *Job) OwnTopics() (topics []string) {
 	for _, p := range j.Parts() {
 		topics = append(topics, p.Changelog)
@@ -57,8 +57,8 @@ func (j *Job) OwnTopics() (topics []string) {
 	return topics
 }
 
-// ExpectedPair is what the oracle computed of one key: of the input for the stage, and of the topic between for the other,
-// whose order of readings is the stage's to choose where they come from different partitions.
+// ExpectedPair is what the oracle computed of one key: of the input for the relay, and of the topic between for the other,
+// whose order of readings is the relay's to choose where they come from different partitions.
 type ExpectedPair struct{ Relay, Relayed *Expected }
 
 // ObservedPair is what was observed of one key.
@@ -67,14 +67,14 @@ type ObservedPair struct {
 	Handed         [][]oracle.Message // the topic between
 }
 
-// expectPair reads the topic between the stages of a key.
+// expectPair reads the topic between the parts of a key.
 func (j *Job) expectPair(ctx context.Context, reader *oracle.Reader, p *Pair, input [][]oracle.Message) (e ExpectedPair, err error) {
 	_, part := j.pair(p)
 	handed, err := reader.Read(ctx, part.Input, oracle.AtHighWatermark)
 	if err != nil {
 		return e, err
 	}
-	relay, relayed := j.Oracle.Stages(p.Key, int32(len(handed)))
+	relay, relayed := j.Oracle.Split(p.Key, int32(len(handed)))
 	relayed.Aggregations = slices.DeleteFunc(slices.Clone(relayed.Aggregations), func(a oracle.Aggregation) bool { return !slices.Contains(p.Aggregations, a.Name) })
 	e.Relay = Expect(relay, input)
 	e.Relayed, err = j.expect(ctx, reader, relayed, part.Changelog, handed)
@@ -82,7 +82,7 @@ func (j *Job) expectPair(ctx context.Context, reader *oracle.Reader, p *Pair, in
 }
 
 // lookAtPairs shares what was seen of the job among its parts, and adds what only they have. Dead letters are those of the
-// first stage.
+// first relay.
 func (j *Job) lookAtPairs(ctx context.Context, reader *oracle.Reader, s *Sight) error {
 	for i := range j.Pairs {
 		pair := &j.Pairs[i]
@@ -114,7 +114,7 @@ func (j *Job) lookAtPairs(ctx context.Context, reader *oracle.Reader, s *Sight) 
 	return nil
 }
 
-// comparePairs compares each stage, what it has handed on, and what has become of that.
+// comparePairs compares each relay, what it has handed on, and what has become of that.
 func comparePairs(want *Expected, got *Observed) (found []Anomaly) {
 	for i, w := range want.Pairs {
 		g, name := &got.Pairs[i], fmt.Sprintf("key %q", w.Relayed.Config.Key)
@@ -124,7 +124,7 @@ func comparePairs(want *Expected, got *Observed) (found []Anomaly) {
 				found = append(found, a)
 			}
 		}
-		add(" of the stage of ", Compare(w.Relay, &g.Relay))
+		add(" of the relay of ", Compare(w.Relay, &g.Relay))
 		add(", ", CompareHanded(w.Relay, g.Handed))
 		add(" of ", Compare(w.Relayed, &g.Relayed))
 	}

@@ -8,12 +8,12 @@ import (
 	"github.com/tidemark-streams/tidemark/internal/proof/oracle"
 )
 
-// TestComparePairs plants a fault into each part of a job whose readings go through a stage.
+// TestComparePairs plants a fault into each part of a job whose readings go through a relay.
 func TestComparePairs(t *testing.T) {
 	c := oracle.Defaults()
 	c.Key, c.Values, c.Time, c.Partitions = []string{"device"}, []string{"v"}, oracle.TimeField{Name: "ts", Unit: "ms"}, 1
 	c.Aggregations = []oracle.Aggregation{{Name: "all", Size: 1000, Functions: []string{"count"}}}
-	relay, relayed := c.Stages(nil, 1)
+	relay, relayed := c.Split(nil, 1)
 	input := []oracle.Message{
 		{Record: oracle.Record{Timestamp: 1_700_000_000_000, Value: []byte(`{"device":"d","ts":1700000000000,"v":1}`)}},
 		{Record: oracle.Record{Offset: 1, Timestamp: 1_700_000_000_000, Value: []byte(`{}`)}}}
@@ -37,9 +37,9 @@ func TestComparePairs(t *testing.T) {
 		t.Fatal(Report(found, 5))
 	}
 	for name, plant := range map[string]func(o *ObservedPair){
-		"counters of the stage of key [\"device\"]":          func(o *ObservedPair) { o.Relay.Counters[0].Task.Accepted++ },
-		"dead letter topic of the stage of key [\"device\"]": func(o *ObservedPair) { o.Relay.Dead = []Output{} },
-		"topic between the stages, key [\"device\"]":         func(o *ObservedPair) { o.Handed = [][]oracle.Message{nil} },
+		"counters of the relay of key [\"device\"]":          func(o *ObservedPair) { o.Relay.Counters[0].Task.Accepted++ },
+		"dead letter topic of the relay of key [\"device\"]": func(o *ObservedPair) { o.Relay.Dead = []Output{} },
+		"topic between the parts, key [\"device\"]":          func(o *ObservedPair) { o.Handed = [][]oracle.Message{nil} },
 		"state of key [\"device\"]":                          func(o *ObservedPair) { o.Relayed.State = []Line{} },
 		"counters of key [\"device\"]":                       func(o *ObservedPair) { o.Relayed.Counters[0].StreamTime-- },
 	} {

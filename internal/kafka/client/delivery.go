@@ -188,7 +188,7 @@ func find(resp *kmsg.ProduceResponse, p *part) *kmsg.ProduceResponseTopicPartiti
 func (d *delivery) find(parts []*part) error {
 	var topics []string
 	for _, p := range parts {
-		if p.leader < 0 && !slices.Contains(topics, p.topic) { // of a stage, parts of one topic lie between those of others
+		if p.leader < 0 && !slices.Contains(topics, p.topic) { // of a relay, parts of one topic lie between those of others
 			topics = append(topics, p.topic)
 		}
 	}

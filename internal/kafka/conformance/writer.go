@@ -12,7 +12,7 @@ import (
 )
 
 var writerTests = map[string]func(*suite){
-	// The partitions of one topic lie between those of another, as a stage writes them.
+	// The partitions of one topic lie between those of another, as a relay writes them.
 	"OffsetsOfEveryMessage": func(s *suite) {
 		a, b := s.topic(2), s.topic(1)
 		w := s.writer(s.name("txn"))

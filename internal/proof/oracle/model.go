@@ -16,7 +16,7 @@ type Outcome struct {
 	SetterOffset int64     // offset of the record that set StreamTime, -1 for none
 	Counters     Counters
 	Aggregations []AggregationCounters // in the order of configuration, what dedup remembers behind them
-	Handed       []Handed              // of a stage: the readings that it hands on, in the order of the input
+	Handed       []Handed              // of a relay: the readings that it hands on, in the order of the input
 	Remembered   map[string]string     // values of the live entries that are no windows, by WindowID: of dedup, and clocks of keys
 }
 

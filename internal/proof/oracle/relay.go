@@ -8,7 +8,7 @@ import (
 )
 
 // Role is the part of a job that a Config describes, when its input is not partitioned by the keys of its aggregations: the
-// readings go through a stage that hands each on under its key, and the other part aggregates what it is handed.
+// readings go through a relay that hands each on under its key, and the other part aggregates what it is handed.
 type Role string
 
 // The roles.
@@ -18,7 +18,7 @@ const (
 	Relayed Role = "relayed" // aggregates what was handed on
 )
 
-// Handed is a reading that a stage hands on.
+// Handed is a reading that a relay hands on.
 type Handed struct {
 	Partition int32 // of the input record
 	Offset    int64 // of the input record
@@ -27,7 +27,7 @@ type Handed struct {
 	Reading   Reading
 }
 
-// handOn makes of an accepted reading what a stage hands on of it.
+// handOn makes of an accepted reading what a relay hands on of it.
 func (m *model) handOn(r Record, reading Reading, index int64) {
 	if by := m.config.HandOn; by != nil {
 		var key []string
@@ -40,9 +40,9 @@ func (m *model) handOn(r Record, reading Reading, index int64) {
 	m.out.Handed = append(m.out.Handed, Handed{Partition: m.partition, Offset: r.Offset, Index: index, Timestamp: max(r.Timestamp, -1), Reading: reading})
 }
 
-// Stages are the two parts of the job that a Config describes: readings are handed on under the key named, nil for all of
+// Split gives the two parts of the job that a Config describes: readings are handed on under the key named, nil for all of
 // its fields, to so many partitions. The windows, and what stream time is, are the second one's alone.
-func (c *Config) Stages(key []string, partitions int32) (relay, relayed *Config) {
+func (c *Config) Split(key []string, partitions int32) (relay, relayed *Config) {
 	first, second := *c, *c
 	first.Role, first.HandOn, first.PartitionedBy, first.Partitioner = Relay, key, nil, "unchecked"
 	first.Aggregations, first.Quorum, first.MaxLag, first.Dedup = nil, 0, 0, Dedup{}
@@ -54,7 +54,7 @@ func (c *Config) Stages(key []string, partitions int32) (relay, relayed *Config)
 	return &first, &second
 }
 
-// handed is what a record that a stage handed on holds, and the timestamp that it goes by.
+// handed is what a record that a relay handed on holds, and the timestamp that it goes by.
 func (c *Config) handed(r Record) ([]Judged, int64) {
 	h, ok := c.ParseHanded(r.Value)
 	if !ok {
@@ -63,7 +63,7 @@ func (c *Config) handed(r Record) ([]Judged, int64) {
 	return []Judged{{Reading: h.Reading}}, h.Timestamp
 }
 
-// ParseHanded reads a record that a stage has handed on; ok is false when it is none.
+// ParseHanded reads a record that a relay has handed on; ok is false when it is none.
 func (c *Config) ParseHanded(value []byte) (h Handed, ok bool) {
 	var v struct {
 		R  *int64

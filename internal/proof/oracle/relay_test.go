@@ -5,13 +5,13 @@ import (
 	"testing"
 )
 
-// TestStages works an example of both parts out by hand (R3): readings handed on under one of two key fields, one of them
+// TestSplit works an example of both parts out by hand (R3): readings handed on under one of two key fields, one of them
 // refused, one without a timestamp, and what the other part makes of them.
-func TestStages(t *testing.T) {
+func TestSplit(t *testing.T) {
 	c := Defaults()
 	c.Key, c.Values, c.Time, c.Partitions = []string{"site", "device"}, []string{"v"}, TimeField{Name: "ts", Unit: "s"}, 2
 	c.Aggregations = []Aggregation{{Name: "a", Size: 10_000, Functions: []string{"count"}}}
-	relay, relayed := c.Stages([]string{"device"}, 1)
+	relay, relayed := c.Split([]string{"device"}, 1)
 	out := relay.Run(1, []Record{
 		{Offset: 4, Timestamp: 1_700_000_001_000, Key: []byte("anything"), Value: []byte(`{"site":"s","device":"d","ts":1700000000.0005,"v":-0}`)},
 		{Offset: 5, Timestamp: 1_700_000_001_000, Value: []byte(`{"site":"s","device":"d","ts":1700000000}`)},
@@ -19,7 +19,7 @@ func TestStages(t *testing.T) {
 	})
 	want := Counters{In: 3, Accepted: 2, DeadLettered: 1, Untimed: 1}
 	if out.Counters != want || len(out.Dead) != 1 || out.Dead[0].Offset != 5 || out.StreamTime != Never {
-		t.Errorf("the stage: %+v, dead %+v, stream time %d", out.Counters, out.Dead, out.StreamTime)
+		t.Errorf("the relay: %+v, dead %+v, stream time %d", out.Counters, out.Dead, out.StreamTime)
 	}
 	values := []string{`{"r":1700000001000,"t":1700000000000.500000,"k":["d"],"v":[-0],"at":[1,4,0]}`, `{"r":-1,"t":1700000020000,"k":["e"],"v":[3],"at":[1,7,0]}`}
 	var records []Record

@@ -7,8 +7,8 @@ import (
 	"github.com/tidemark-streams/tidemark/internal/proof/oracle"
 )
 
-// judgeState compares what the tasks of all jobs hold, and what a stage has handed on, and fills got with what there is of
-// the job. The dead letters of a job behind a stage are the stage's.
+// judgeState compares what the tasks of all jobs hold, and what a relay has handed on, and fills got with what there is of
+// the job. The dead letters of a job behind a relay are the relay's.
 func (w *world) judgeState(got *proof.Observed) (found []proof.Anomaly, err error) {
 	if got.Dead, err = w.outputs(deadTopic); err != nil {
 		return nil, err
@@ -16,21 +16,21 @@ func (w *world) judgeState(got *proof.Observed) (found []proof.Anomaly, err erro
 	if err := w.observe(got, logTopic); err != nil || w.s.Between == 0 {
 		return nil, err
 	}
-	stage := &proof.Observed{Live: []oracle.Entry{}, Dead: got.Dead}
+	relay := &proof.Observed{Live: []oracle.Entry{}, Dead: got.Dead}
 	got.Dead = []proof.Output{}
-	if err := w.observe(stage, logTopic+ofStage); err != nil {
+	if err := w.observe(relay, logTopic+ofRelay); err != nil {
 		return nil, err
 	}
-	config, _ := w.expected().Stages(nil, w.s.Between)
+	config, _ := w.expected().Split(nil, w.s.Between)
 	want := proof.Expect(config, w.topic(inTopic))
-	return append(proof.Compare(want, stage), proof.CompareHanded(want, w.topic(between))...), nil
+	return append(proof.Compare(want, relay), proof.CompareHanded(want, w.topic(between))...), nil
 }
 
 // judgeResults compares what the job has made of its input.
 func (w *world) judgeResults(got *proof.Observed) []proof.Anomaly {
 	config, input := w.expected(), inTopic
 	if w.s.Between > 0 {
-		_, config = config.Stages(nil, w.s.Between)
+		_, config = config.Split(nil, w.s.Between)
 		input = between
 	}
 	want := proof.Expect(config, w.topic(input))

@@ -1,7 +1,7 @@
 // Package sim is a simulation: whole instances of the real App, with their real tasks, recovery and checkpoint code, live
 // over the fake cluster (kafkatest) and crash file systems (storetest) on virtual time (testing/synctest), and are hurt
 // as a scenario says. A scenario is drawn from a seed: partitions, instances, windows of every kind, functions, updates,
-// quorum, dedup, a stage that hands readings on by key, what is fed when, and every fault. At the end everything that was
+// quorum, dedup, a relay that hands readings on by key, what is fed when, and every fault. At the end everything that was
 // committed is compared with the oracle.
 //
 // What is simulated. A crash ends an instance before or after a named effect, its n-th request of a kind, file

@@ -12,7 +12,7 @@ import (
 	"github.com/tidemark-streams/tidemark/internal/recovery"
 )
 
-// expected is the oracle's configuration of the scenario's job, as if there were no stage before it.
+// expected is the oracle's configuration of the scenario's job, as if there were no relay before it.
 func (w *world) expected() *oracle.Config {
 	c := oracle.Defaults()
 	c.Key, c.Values, c.Time = []string{"device"}, []string{"v"}, oracle.TimeField{Name: "ts", Unit: "ms"}
@@ -75,7 +75,7 @@ func (w *world) seen() string {
 // logs are the changelogs.
 func (w *world) logs() []string {
 	if w.s.Between > 0 {
-		return []string{logTopic, logTopic + ofStage}
+		return []string{logTopic, logTopic + ofRelay}
 	}
 	return []string{logTopic}
 }
@@ -97,7 +97,7 @@ func (w *world) judge() error {
 func (w *world) audit(log string, p int32) error {
 	name, config := jobName, w.jobConfig()
 	if log != logTopic {
-		name, config = jobName+ofStage, w.stageConfig()
+		name, config = jobName+ofRelay, w.relayConfig()
 	}
 	dumper, err := job.NewDumper(config)
 	if err != nil {

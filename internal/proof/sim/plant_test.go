@@ -65,10 +65,10 @@ var plants = []plant{
 	{name: "no fsync of directories", disk: func(fs vfs.FS) vfs.FS {
 		return without(fs, func(path string) bool { return !strings.HasSuffix(path, ".tmp") })
 	}},
-	{name: "a stage that leaves readings out", writer: func(w kafka.Writer) kafka.Writer {
+	{name: "a relay that leaves readings out", writer: func(w kafka.Writer) kafka.Writer {
 		return &filter{Writer: w, drop: func(n int, m *kafka.Message) bool { return n%5 == 4 && m.Topic == between }}
 	}},
-	{name: "a stage that hands its last reading on again", writer: func(w kafka.Writer) kafka.Writer { return &stutter{Writer: w} }},
+	{name: "a relay that hands its last reading on again", writer: func(w kafka.Writer) kafka.Writer { return &stutter{Writer: w} }},
 	{name: "what dedup knows is not in the changelog", writer: func(w kafka.Writer) kafka.Writer {
 		return &filter{Writer: w, drop: func(_ int, m *kafka.Message) bool {
 			return m.Topic == logTopic && bytes.Contains(m.Key, []byte(job.MemoryName))

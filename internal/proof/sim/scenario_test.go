@@ -21,7 +21,7 @@ type scenario struct {
 	MaxLag       int64         `json:"max_lag,omitempty"`  // ms; not 0: keys have times of their own, and some lag behind
 	Quorum       int           `json:"quorum,omitempty"`   // devices that make stream time
 	Dedup        int64         `json:"dedup_ms,omitempty"` // and readings come twice
-	Between      int32         `json:"between,omitempty"`  // partitions of the topic between the stages, 0 without a stage (R3)
+	Between      int32         `json:"between,omitempty"`  // partitions of the topic between the parts, 0 without a relay (R3)
 	Waves        []wave        `json:"waves"`
 	Hurts        [][]hurt      `json:"hurts"` // of each instance, one after the other
 	Requests     []request     `json:"requests,omitempty"`
@@ -178,7 +178,7 @@ func drawAggregation(r *rand.Rand, n int) aggregation {
 	return a
 }
 
-// drawKinds makes some windows sessions or the calendar's, and gives the job more to do: a quorum, dedup, a stage.
+// drawKinds makes some windows sessions or the calendar's, and gives the job more to do: a quorum, dedup, a relay.
 func drawKinds(r *rand.Rand, s *scenario) {
 	for n := range s.Aggregations {
 		a := &s.Aggregations[n]
@@ -221,7 +221,7 @@ func (s *scenario) kinds() (all []string) {
 	}
 	has("quorum", s.Quorum > 1)
 	has("dedup", s.Dedup > 0)
-	has("stage", s.Between > 0)
+	has("relay", s.Between > 0)
 	return all
 }
 

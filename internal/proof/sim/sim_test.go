@@ -91,7 +91,7 @@ func TestSim(t *testing.T) {
 }
 
 // kinds are all that a scenario may hold, and manyScenarios so many that each is among them.
-var kinds = []string{"tumbling", "hopping", "sessions", "calendar", "updates", "current", "quorum", "dedup", "stage"}
+var kinds = []string{"tumbling", "hopping", "sessions", "calendar", "updates", "current", "quorum", "dedup", "relay"}
 
 const manyScenarios = 200
 

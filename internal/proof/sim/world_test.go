@@ -28,7 +28,7 @@ const (
 	inTopic   = "in"
 	between   = "between"
 	logTopic  = "changelog"
-	ofStage   = "-rekey" // behind the names of the job and its changelog, of those of the stage before it
+	ofRelay   = "-rekey" // behind the names of the job and its changelog, of those of the relay before it
 	lateTopic = "late"
 	deadTopic = "dead"
 )
@@ -235,7 +235,7 @@ func (w *world) happen() {
 			case "abort":
 				log, tasks := logTopic, w.s.tasks()
 				if w.s.Between > 0 && e.For%2 == 0 {
-					log, tasks = logTopic+ofStage, w.s.Partitions
+					log, tasks = logTopic+ofRelay, w.s.Partitions
 				}
 				w.cluster.AbortTransaction(fmt.Sprintf("%s-%d", log, int32(e.For)%tasks))
 			case "away":
@@ -287,18 +287,18 @@ func (w *world) inject(c kafkatest.Call) kafkatest.Verdict {
 // epoch is when time begins in a bubble.
 var epoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// parts are the options of the jobs that a process of an instance runs: the stage, if there is one, and the job.
+// parts are the options of the jobs that a process of an instance runs: the relay, if there is one, and the job.
 func (w *world) parts(i *instance, l *life) []tidemark.Options {
 	job := w.options(i, l)
 	if w.s.Between == 0 {
 		return []tidemark.Options{job}
 	}
-	stage := job
-	stage.Job, stage.Changelog.Topic, stage.StateDir = jobName+ofStage, logTopic+ofStage, filepath.Join(i.path, "rekey")
-	stage.Results, stage.Compacted, stage.Late, stage.Relay = []string{between}, nil, "", &tidemark.Relay{Partitions: w.s.Between}
-	stage.Processor = w.stageConfig().Processor
+	relay := job
+	relay.Job, relay.Changelog.Topic, relay.StateDir = jobName+ofRelay, logTopic+ofRelay, filepath.Join(i.path, "rekey")
+	relay.Results, relay.Compacted, relay.Late, relay.Relay = []string{between}, nil, "", &tidemark.Relay{Partitions: w.s.Between}
+	relay.Processor = w.relayConfig().Processor
 	job.Input, job.Topics.InputLater = between, true
-	return []tidemark.Options{stage, job}
+	return []tidemark.Options{relay, job}
 }
 
 // options are those of a process of an instance.
@@ -326,8 +326,8 @@ func (w *world) options(i *instance, l *life) tidemark.Options {
 	return o
 }
 
-// stageConfig is that of the stage before the job.
-func (w *world) stageConfig() job.Config {
+// relayConfig is that of the relay before the job.
+func (w *world) relayConfig() job.Config {
 	c := w.jobConfig()
 	c.Input, c.Part, c.Partitioner, c.Quorum, c.Dedup, c.Aggregations = inTopic, job.Relay, job.Unchecked, 0, job.Dedup{}, nil
 	return c

@@ -372,7 +372,7 @@ func (c *chapter) waiting(ctx context.Context) (int64, error) {
 		if err != nil {
 			return 0, err
 		}
-		if i > 0 { // another stage reads the same
+		if i > 0 { // another relay reads the same
 			waiting += written
 		}
 		for _, d := range done {

@@ -113,7 +113,7 @@ func TestGeneratedForEveryShape(t *testing.T) {
 			*p = append(*p, oracle.Message{Record: oracle.Record{Offset: int64(len(*p)), Timestamp: r.Time, Key: r.Key, Value: r.Value, Headers: r.Headers}})
 		}
 		if defined.Input.Rekey.On {
-			relay, _ := c.Stages(nil, 2)
+			relay, _ := c.Split(nil, 2)
 			c = *relay
 		}
 		var n oracle.Counters
