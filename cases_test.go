@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tidemark-streams/tidemark/aggregate"
 )
 
 // allCases are the numbers of the cases of each family. They are not contiguous.
@@ -58,6 +60,36 @@ func TestCasesAreHeld(t *testing.T) {
 	}
 	if len(told) != listed {
 		t.Errorf("the tables have %d cases, the list has %d", len(told), listed)
+	}
+}
+
+// TestFunctionsAreHeld holds the reference of functions to the functions and to the tests that exist.
+func TestFunctionsAreHeld(t *testing.T) {
+	tests, err := testNames(os.DirFS("."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile("docs/reference/functions.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, found := strings.Cut(string(page), "\n## What holds it\n")
+	if text, _, _ = strings.Cut(text, "\n## "); !found {
+		t.Fatal("the section is not there")
+	}
+	for _, name := range append(aggregate.All.Names(), "p50", "p99") {
+		if !strings.Contains(text, "`"+name+"`") {
+			t.Errorf("no row for %s", name)
+		}
+	}
+	held := testName.FindAllString(text, -1)
+	if len(held) < 20 {
+		t.Errorf("only %d tests", len(held))
+	}
+	for _, test := range held {
+		if !tests[test] {
+			t.Errorf("there is no %s", test)
+		}
 	}
 }
 
