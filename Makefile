@@ -15,7 +15,7 @@
 #   sweep     every pair of crash positions of the step machine, every triple of a small run, and many more; repairs; every
 #             damage of a checkpoint. [SEED=..]
 #   agree     the fast reader against encoding/json and the oracle on 10 million documents, once a week; the seed is printed
-#   realdata  every set of ../shared/data against its truth file, when the data is there
+#   realdata  every set of ../shared/data against its truth file, as it arrived, by local day, and as its source wrote it, when the data is there
 #   kafka     all that needs Apache Kafka, one broker and three: many minutes. TIDEMARK_KILLS=100 for more
 #   kills     tidemark verify with N=10000 kills on the embedded broker; the report goes to docs/reports. [SEED=..]
 #   kills-kafka  the same with N=1000 kills on Apache Kafka, which it starts
@@ -81,7 +81,7 @@ agree:
 	TIDEMARK_DOCUMENTS=20000 $(GO) test -v -count 1 -timeout 120m -run 'TestReadersAgree|TestShapesAgree' ./internal/proof
 
 realdata: build
-	TIDEMARK_BIN=$(CURDIR)/bin/tidemark TIDEMARK_REALDATA=all $(GO) test -v -count 1 -timeout 60m -run RealData ./integration
+	TIDEMARK_BIN=$(CURDIR)/bin/tidemark TIDEMARK_REALDATA=all $(GO) test -v -count 1 -timeout 60m -run 'RealData|RealArrivals|LocalDays' ./integration
 
 kafka: build
 	TIDEMARK_BIN=$(CURDIR)/bin/tidemark $(GO) test -v -count 1 -timeout 120m -parallel 6 ./integration/kafka

@@ -50,6 +50,9 @@ func newKeyMaker(input *config.Input, key string, headers []string) (*keyMaker, 
 	}
 	format := input.Format
 	format.Key, format.Parts = input.PartitionedBy, nil
+	if len(format.Key) == 0 { // constants only, with rekey: one device, whose records may as well have its name for a key
+		format.Key = input.Format.Key
+	}
 	for i, part := range input.Format.Parts {
 		name := input.Format.Key[i]
 		if !slices.Contains(format.Key, name) {

@@ -87,8 +87,8 @@ func (d *decoder) spotOf(s *section, line string, spots map[string]spot) (spot, 
 
 // checkInput reports what is wrong with the keys of an input whose format is sound.
 func (d *decoder) checkInput(s *section, in *Input) {
-	if len(in.PartitionedBy) == 0 {
-		d.add(s.at, "input.key", wrongf("only constants").hinted("nothing tells devices apart: name what a record brings along, as  {name: device, record: key}"))
+	if len(in.PartitionedBy) == 0 && !in.Rekey.On {
+		d.add(s.at, "input.key", wrongf("only constants").hinted("nothing tells devices apart: name what a record brings along, as  {name: device, record: key}; a topic of one device needs  rekey: true"))
 	}
 	if _, err := in.Format.Determined(in.PartitionedBy); err != nil && in.Partitioner != job.Unchecked && !in.Rekey.On {
 		d.add(s.at, "input.key", wrongf("%v", err).
