@@ -45,7 +45,7 @@ func Ensure(ctx context.Context, o Options) (*Lease, error) {
 	if conn, addr, err := call(ctx, o.Dir); err == nil {
 		return &Lease{Addr: addr, conn: conn}, nil
 	}
-	if err := os.MkdirAll(o.Dir, 0o755); err != nil {
+	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, err
 	}
 	starting, err := waitLock(ctx, filepath.Join(o.Dir, "start"))

@@ -35,7 +35,7 @@ type Options struct {
 //
 // It fails when a broker already runs there.
 func Serve(ctx context.Context, o Options, ready func(addr string)) error {
-	if err := os.MkdirAll(o.Dir, 0o755); err != nil {
+	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return err
 	}
 	lock, err := own(ctx, o.Dir)
