@@ -47,7 +47,7 @@ func newShaped(g *generated) (*shaped, error) {
 	slices.Sort(s.guessed) // the shape holds maps
 	s.guessed = slices.Compact(s.guessed)
 	slices.Sort(s.words)
-	const tries = 200
+	const tries = 80
 	read := 0
 	probe, fresh := *s, *g // the readings of a seed do not depend on what is tried here
 	fresh.random = rand.New(rand.NewPCG(1, 3))
