@@ -40,6 +40,7 @@ type crew struct {
 	client     *kgo.Client
 	admin      *kadm.Client // with the client
 	starts     int
+	flowing    map[*proof.Flow]bool
 }
 
 // patience is how much longer than on a machine at rest a test may take before it is given up. All waits are for events; the
@@ -139,7 +140,12 @@ func (c *crew) flows(feed proof.Feed, rate int) (finish func() int) {
 	c.t.Helper()
 	f, err := c.jobs[0].StartFlow(feed, rate)
 	c.must(err)
+	if c.flowing == nil {
+		c.flowing = map[*proof.Flow]bool{}
+	}
+	c.flowing[f] = true
 	finish = sync.OnceValue(func() int {
+		delete(c.flowing, f)
 		lines, err := f.Finish(context.WithoutCancel(c.ctx))
 		if err != nil {
 			c.t.Error(err)
@@ -199,6 +205,7 @@ type report struct {
 	Records    int64 `json:"records_replayed"`
 	Bytes      int64 `json:"bytes_replayed"`
 	Anchor     string
+	Phases     map[string]float64 `json:"phases_ms"`
 	Aside      []struct{ Name, Reason string }
 }
 
@@ -285,6 +292,13 @@ func (c *crew) await(what string, condition func() bool, alive ...*instance) {
 			select {
 			case <-i.Done():
 				c.t.Fatalf("an instance ended while this was awaited: %s: %v", what, i.Failure())
+			default:
+			}
+		}
+		for f := range c.flowing {
+			select {
+			case <-f.Done():
+				c.t.Fatalf("the readings ended while this was awaited: %s: %v", what, f.Failure())
 			default:
 			}
 		}

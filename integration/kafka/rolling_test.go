@@ -1,6 +1,8 @@
 package kafka
 
 import (
+	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -77,12 +79,15 @@ func (c *crew) rollOver(crewed []*instance, n int, between func()) {
 		before[i] = len(crewed[i].log())
 	}
 	planned := crewed[n].stand().owned
+	stop := time.Now()
 	c.must(crewed[n].Stop())
+	stopped := time.Now()
 	between()
 	crewed[n] = c.start(crewed[n].job)
 	before[n] = 0
 	c.whole(crewed...)
 	c.committing(crewed[n])
+	c.t.Log(crewed[n].timeline(stop, stopped))
 	for i, one := range crewed {
 		if i == n {
 			c.once("restart", one.recoveries(0), planned)
@@ -94,6 +99,30 @@ func (c *crew) rollOver(crewed []*instance, n int, between func()) {
 			}
 		}
 	}
+}
+
+// timeline is how long each part of a planned restart took, of its slowest task.
+func (i *instance) timeline(stop, stopped time.Time) string {
+	var assigned, committed time.Time
+	slowest := map[string]float64{}
+	for _, l := range i.log() {
+		switch {
+		case l.Msg == "assigned" && assigned.IsZero():
+			assigned = l.Time
+		case l.Msg == "first commit after recovery":
+			committed = l.Time
+		case l.Report != nil:
+			for name, ms := range l.Report.Phases {
+				slowest[name] = max(slowest[name], ms)
+			}
+		}
+	}
+	text := fmt.Sprintf("stop %d ms, start to assignment %d, assignment to the last first commit %d; slowest phases", stopped.Sub(stop).Milliseconds(),
+		assigned.Sub(stopped).Milliseconds(), committed.Sub(assigned).Milliseconds())
+	for _, name := range slices.Sorted(maps.Keys(slowest)) {
+		text += fmt.Sprintf(" %s %.0f", name, slowest[name])
+	}
+	return text
 }
 
 // longestPause is the longest time between two commits of one partition, whoever made them.

@@ -83,6 +83,12 @@ func (j *Job) StartFlow(feed Feed, rate int) (*Flow, error) {
 	return &Flow{flow: f}, err
 }
 
+// Done is closed when the program that writes the readings has ended: by itself, if Finish was not called.
+func (f *Flow) Done() <-chan struct{} { return f.flow.produce.done }
+
+// Failure is why it has ended. It is read after Done.
+func (f *Flow) Failure() error { return f.flow.produce.failure() }
+
 // Finish ends the flow and waits until every line is acknowledged. It returns their number. It is called once.
 func (f *Flow) Finish(ctx context.Context) (lines int, err error) { return f.flow.finish(ctx, false) }
 
