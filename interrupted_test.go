@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,20 +13,30 @@ import (
 	"github.com/tidemark-streams/tidemark/internal/recovery"
 )
 
-// narrow is a cluster that hands out little of the changelog at a time.
-type narrow struct{ kafka.Cluster }
+// narrow is a cluster that hands out little of the changelog at a time, and nothing any more when the life is spent.
+type narrow struct {
+	kafka.Cluster
+	spent *atomic.Bool
+}
 
-type narrowLog struct{ kafka.Log }
+type narrowLog struct {
+	kafka.Log
+	spent *atomic.Bool
+}
 
 func (c narrow) Log(topic string, partition int32) (kafka.Log, error) {
 	log, err := c.Cluster.Log(topic, partition)
 	if topic == "changelog" && err == nil {
-		log = narrowLog{log}
+		log = narrowLog{log, c.spent}
 	}
 	return log, err
 }
 
 func (l narrowLog) Fetch(ctx context.Context, position int64, maxBytes int, wait time.Duration) (kafka.Fetched, error) {
+	if l.spent.Load() {
+		<-ctx.Done()
+		return kafka.Fetched{}, ctx.Err()
+	}
 	return l.Log.Fetch(ctx, position, min(maxBytes, 300), wait)
 }
 
@@ -69,7 +80,8 @@ func (w *world) shortLife(interval time.Duration, fetches int, from map[int32]st
 	ctx, cancel := context.WithTimeout(w.t.Context(), 30*time.Second)
 	defer cancel()
 	o := w.options()
-	o.Cluster, o.Checkpoint, o.UntilIdle = narrow{w.cluster}, interval, false
+	spent := &atomic.Bool{}
+	o.Cluster, o.Checkpoint, o.UntilIdle = narrow{w.cluster, spent}, interval, false
 	var mu sync.Mutex
 	o.Progress = func(e Event) {
 		mu.Lock()
@@ -81,6 +93,7 @@ func (w *world) shortLife(interval time.Duration, fetches int, from map[int32]st
 			}
 		case e.Kind == EventProgress && e.Progress.Step == recovery.StepReplay:
 			if fetches--; fetches == 0 {
+				spent.Store(true)
 				cancel()
 			}
 		}

@@ -42,7 +42,7 @@ func drawCommit(t *rapid.T) *Commit {
 		},
 		Digest: drawDigest(t, "digest"), Live: drawCount(t, "live"), Records: drawCount(t, "records"),
 		MinRetention: rapid.Int64Min(0).Draw(t, "retention"), TZData: drawText(t, "tz", 0, MaxText),
-		Mark: Mark(rapid.ByteMax(byte(MarkTime)).Draw(t, "mark")), Note: drawText(t, "note", 0, MaxText),
+		Mark: Mark(rapid.ByteMax(byte(MarkPart)).Draw(t, "mark")), Note: drawText(t, "note", 0, MaxText),
 	}
 	if key := drawText(t, "setter key", 0, MaxSetterKey); key != "" {
 		c.SetterKey = []byte(key)
@@ -234,7 +234,7 @@ func TestOutOfRangeIsRefused(t *testing.T) {
 		"negative records":   func(c *Commit) { c.Records = -5 },
 		"negative retention": func(c *Commit) { c.MinRetention = -1 },
 		"long tz":            func(c *Commit) { c.TZData = strings.Repeat("z", MaxText+1) },
-		"unknown mark":       func(c *Commit) { c.Mark = MarkTime + 1 },
+		"unknown mark":       func(c *Commit) { c.Mark = MarkPart + 1 },
 		"long note":          func(c *Commit) { c.Note = strings.Repeat("z", MaxText+1) },
 	} {
 		c := sampleCommit()

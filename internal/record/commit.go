@@ -24,9 +24,10 @@ const (
 	MarkReseal    Mark = 4
 	MarkLoss      Mark = 5 // accepted loss
 	MarkTime      Mark = 6 // stream time and closed ends set by hand
+	MarkPart      Mark = 7 // of a checkpoint of a replay that was under way; never in a changelog
 )
 
-var markNames = [...]string{"no repair", "unfinished reset", "reset", "skip", "reseal", "accepted loss", "reset of the stream time"}
+var markNames = [...]string{"no repair", "unfinished reset", "reset", "skip", "reseal", "accepted loss", "reset of the stream time", "part of a replay"}
 
 // String is the mark in words.
 func (m Mark) String() string {

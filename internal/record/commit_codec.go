@@ -219,7 +219,7 @@ func (c *Commit) checkFields() error {
 		return c.broken("setter key of %d bytes, limit %d", len(c.SetterKey), MaxSetterKey)
 	case len(c.TZData) > MaxText || len(c.Note) > MaxText:
 		return c.broken("tz data of %d and note of %d bytes, limit %d", len(c.TZData), len(c.Note), MaxText)
-	case c.Mark > MarkTime:
+	case c.Mark > MarkPart:
 		return c.broken("mark %d is not known", c.Mark)
 	case len(c.Quorum) > MaxQuorum:
 		return c.broken("%d devices of a quorum, limit %d", len(c.Quorum), MaxQuorum)

@@ -14,16 +14,13 @@ import (
 // interrupted, and a task that is given away, or whose process dies, again and again comes to its end all the same (S53).
 //
 // A part is an image like any other but for two things. It is no state of any commit, for a compacted log has no value of a
-// key but its last; so its commit number is 0, which no checkpoint of a working task has, and the ledger of a replay that
-// goes on from it knows nothing. And its broker time is that from which its entries were read: of our fence record, before
+// key but its last; so it is marked, and the ledger of a replay that goes on from it knows nothing. Its commit is the one that
+// the replay was on its way to, which it is evidence of: a log that ends earlier has lost it (I6). And its broker time is that from which its entries were read: of our fence record, before
 // the first of them, or of the checkpoint it was loaded from. Whatever was deleted after a part had read it has its
 // tombstone in the log as long as the part is younger than the age limit (S04).
 
-// partNumber is the commit number of a part.
-const partNumber = 0
-
 // isPart tells whether an image is a part of a replay.
-func (img *image) isPart() bool { return !img.live && img.Info.Commit.Number == partNumber }
+func (img *image) isPart() bool { return img.Info.Commit.Mark == record.MarkPart }
 
 // keeper keeps the parts of one replay.
 type keeper struct {
@@ -69,7 +66,7 @@ func (k *keeper) keep(ctx context.Context, at record.ChangelogPosition) error {
 	s := k.s
 	digest, live := s.store.Prove()
 	header := store.Header{Begin: at, BrokerTime: k.time, Fence: s.written, Commit: *s.end.last.Clone()}
-	header.Commit.Number = partNumber
+	header.Commit.Mark, header.Commit.Note = record.MarkPart, ""
 	end, state := record.ChangelogPosition(s.end.fenceAt+1), store.Sum{Digest: digest, Live: live}
 	blocks, ended := make(chan block), make(chan error, 1)
 	defer close(blocks)

@@ -1,6 +1,7 @@
 package recovery
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
+	"github.com/tidemark-streams/tidemark/internal/kafka"
+	"github.com/tidemark-streams/tidemark/internal/record"
 	"github.com/tidemark-streams/tidemark/internal/store"
 )
 
@@ -142,6 +145,25 @@ func TestS53PartGrowsOld(t *testing.T) {
 			w.crash(r)
 		})
 	}
+}
+
+// I6, R15: a part replaces the checkpoints that knew what was committed, and knows it too: a log that ends before the commit
+// which the replay was on its way to has lost something, and no start goes on with less.
+func TestPartKnowsWhatIsLost(t *testing.T) {
+	w := longLived(t)
+	rec, run, _ := w.slowly(10*time.Millisecond, 40)
+	if _, err := run(); !errors.Is(err, context.Canceled) || rec.Report().Kept == 0 {
+		t.Fatalf("error %v, report %+v: it was to be interrupted with a part kept", err, rec.Report())
+	}
+	w.DeleteGroupOffset(job, w.partition)
+	var commits []int64
+	for _, r := range w.Committed(logTopic, w.partition) {
+		if bytes.Equal(r.Key, record.CommitKey) {
+			commits = append(commits, r.Offset)
+		}
+	}
+	w.Truncate(logTopic, w.partition, commits[len(commits)-2]+2) // with its marker
+	w.refused(w.recovery(), kafka.ClassLost, ".checkpoint", fmt.Sprintf("commit %d", w.last.Number), fmt.Sprintf("ends with commit %d", w.last.Number-1))
 }
 
 // A part that the disk refuses, or does not answer for, is only that: the replay goes on and says so (I6, I8, I12).

@@ -99,6 +99,8 @@ func (l *ledger) compare(r *kafka.Record, c *record.Commit) error {
 		return nil // of a life that was ended, maybe because its commits contradict each other
 	}
 	switch {
+	case c.Mark == record.MarkPart:
+		return l.broken(r, "commit %d is marked as a %v, which no changelog holds", c.Number, c.Mark)
 	case l.owned && c.Fence != l.fence:
 		return l.broken(r, "commit %d was written under fence %v, but the fence record in force is %v", c.Number, c.Fence, l.fence)
 	case !l.known && l.whole && c.Number != 0:
