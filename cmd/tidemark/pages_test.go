@@ -29,10 +29,11 @@ func TestReadmeRuns(t *testing.T) {
 	said := map[string]string{}
 	run := func(name, line string) {
 		cmd := exec.Command("bash", "-c", strings.Replace(line, "bin/tidemark", "tidemark", 1))
-		cmd.Dir = dir
+		var faults bytes.Buffer
+		cmd.Dir, cmd.Stderr = dir, &faults
 		out, err := cmd.Output()
 		if err != nil {
-			t.Errorf("%s: %v\n%s", line, err, err.(*exec.ExitError).Stderr)
+			t.Errorf("%s: %v\n%s", line, err, &faults)
 		}
 		said[name] = string(out)
 	}
