@@ -26,8 +26,6 @@ const (
 
 	firstBackoff = 100 * time.Millisecond
 	maxBackoff   = 30 * time.Second
-	firstContact = 30 * time.Second // with no broker at all by then, Run gives up
-	sayEvery     = 5 * time.Second  // and says so meanwhile
 )
 
 // ErrUnreachable is returned by Run when no broker answered within 30 seconds of its start. A running App never ends
@@ -163,7 +161,7 @@ func (a *App) Run(ctx context.Context) (err error) {
 		return err
 	}
 	defer a.admin.Close()
-	if err := a.firstContact(ctx); err != nil || ctx.Err() != nil {
+	if err := a.prepare(ctx); err != nil || ctx.Err() != nil {
 		return err
 	}
 	if a.options.UntilIdle {
@@ -185,44 +183,6 @@ func (a *App) Run(ctx context.Context) (err error) {
 	a.offsets.close()
 	a.quit()
 	return err
-}
-
-// firstContact waits for a broker and for the input topic. Brokers that stay away for 30 s end the wait; a missing
-// topic is waited for as long as it takes, unless UntilIdle (S82).
-func (a *App) firstContact(ctx context.Context) error {
-	started := time.Now()
-	pause, told := firstBackoff, started
-	for {
-		t, err := a.prepareTopics(ctx, a.admin)
-		var missing *missingInput
-		switch {
-		case err == nil:
-			a.known.Store(t)
-			return nil
-		case ctx.Err() != nil:
-			return nil
-		case errors.As(err, &missing):
-			if a.options.UntilIdle {
-				return &kafka.Error{Class: kafka.ClassPermanent, Op: "start", Offset: -1, Err: err}
-			}
-			a.await(status.ForInputTopic, "topic "+missing.topic+" to be made")
-			a.log.Warn("waiting for the input topic", "topic", missing.topic)
-		case kafka.ClassOf(err) != kafka.ClassTransient:
-			return err
-		case time.Since(started) > firstContact:
-			return fmt.Errorf("%w within %s: %w", ErrUnreachable, firstContact, err)
-		default:
-			a.await(status.ForBroker, "the brokers: "+err.Error())
-			if time.Since(told) > sayEvery {
-				told = time.Now()
-				a.log.Warn("no broker has answered yet", "waited", told.Sub(started).Round(time.Second), "error", err)
-			}
-		}
-		if !wait(ctx, pause) {
-			return nil
-		}
-		pause = min(2*pause, 2*time.Second)
-	}
 }
 
 // join takes a seat in the group: the old one when the directory has an identity that outlives the process, else a new

@@ -2,23 +2,21 @@ package tidemark
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
 	"github.com/tidemark-streams/tidemark/internal/kafka"
-	"github.com/tidemark-streams/tidemark/internal/status"
 )
 
 // highWatermarks takes the end of every input partition, the mark up to which UntilIdle works (I5, V8).
 func (a *App) highWatermarks(ctx context.Context) (map[int32]int64, error) {
-	targets, started := map[int32]int64{}, time.Now()
+	targets, first := map[int32]int64{}, a.contact()
 	for p := range a.topics().identity.Input.Partitions {
 		log, err := a.options.Cluster.Log(a.options.Input, p)
 		if err != nil {
 			return nil, err
 		}
-		targets[p], err = a.highWatermark(ctx, log, started)
+		targets[p], err = a.highWatermark(ctx, log, first)
 		log.Close()
 		if err != nil || ctx.Err() != nil {
 			return nil, err
@@ -28,21 +26,15 @@ func (a *App) highWatermarks(ctx context.Context) (map[int32]int64, error) {
 }
 
 // highWatermark waits for a partition's leader as long as for a broker at first contact: until here nothing has begun.
-func (a *App) highWatermark(ctx context.Context, log kafka.Log, started time.Time) (int64, error) {
-	for pause := firstBackoff; ; pause = min(2*pause, 2*time.Second) {
+func (a *App) highWatermark(ctx context.Context, log kafka.Log, first *contact) (int64, error) {
+	for {
 		offsets, err := log.Offsets(ctx)
-		switch {
-		case err == nil:
+		if err == nil {
 			return offsets.HighWatermark, nil
-		case ctx.Err() != nil:
-			return 0, nil
-		case kafka.ClassOf(err) != kafka.ClassTransient:
-			return 0, err
-		case time.Since(started) > firstContact:
-			return 0, fmt.Errorf("%w within %s: %w", ErrUnreachable, firstContact, err)
 		}
-		a.await(status.ForBroker, "the brokers: "+err.Error())
-		wait(ctx, pause)
+		if again, err := first.again(ctx, err); !again {
+			return 0, err
+		}
 	}
 }
 

@@ -108,6 +108,50 @@ func TestD13LogIsNoFlood(t *testing.T) {
 	})
 }
 
+// D13: a start that waits says at once for what, and not again for every try: for brokers until it gives up, for a topic that
+// nobody makes as long as it takes.
+func TestStartSaysForWhatItWaits(t *testing.T) {
+	for name, c := range map[string]struct {
+		say   string
+		until time.Duration
+		most  int
+		away  bool
+	}{
+		"brokers": {"waiting for the brokers", firstContact + 10*time.Second, 2, true},
+		"topic":   {"waiting for the input topic", 10 * time.Minute, 21, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			watched(t, func(w *world) {
+				var log said
+				w.cluster.Inject(func(kafkatest.Call) kafkatest.Verdict {
+					if c.away {
+						return kafkatest.Fail(errAway)
+					}
+					return kafkatest.Verdict{}
+				})
+				d := w.daemonize(func(o *Options) {
+					o.Log = slog.New(slog.NewTextHandler(&log, nil))
+					o.Topics.Create = false
+					if !c.away {
+						o.Input = "nowhere"
+					}
+				})
+				d.after(time.Second)
+				if n := len(log.lines(c.say)); n != 1 {
+					t.Errorf("told %d times within a second", n)
+				}
+				d.after(c.until)
+				if n := len(log.lines(c.say)); n < 1 || n > c.most {
+					t.Errorf("told %d times, want at most %d", n, c.most)
+				}
+				if err := d.end(); c.away != errors.Is(err, ErrUnreachable) {
+					t.Errorf("ended with %v", err)
+				}
+			})
+		})
+	}
+}
+
 // D19: a state directory that cannot be one ends the start at once, before anything is read, and names the path.
 func TestD19StateDirectoryThatCannotBe(t *testing.T) {
 	w := newWorld(t, 2)
