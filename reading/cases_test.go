@@ -158,6 +158,17 @@ func TestC16Depth(t *testing.T) {
 	}
 	list = append(list, outcome{`{"device":"a","ts":1704067201000,"value":1,"x":` + strings.Repeat("[", 400_000), "too_deep"})
 	expect(t, reads(t, formats()[0], append(list, valued("", "2")...)), 1, 1, 1, 2)
+
+	// Nothing behind the bracket that is too much is looked at, so that such a record costs neither time nor memory.
+	before := `{"device":"a","ts":1704067201000,"value":1,"x":`
+	value := []byte(before + strings.Repeat("[", 400_000))
+	r := newReader(t, formats()[0])
+	if _, refusal := r.Read(value, now); refusal == nil || refusal.Pos != len(before)+reading.MaxDepth-1 {
+		t.Errorf("%v, want it at byte %d", refusal, len(before)+reading.MaxDepth-1)
+	}
+	if n := testing.AllocsPerRun(10, func() { r.Read(value, now) }); n > 10 {
+		t.Errorf("%v allocations for one record", n)
+	}
 }
 
 func TestC17OneDocument(t *testing.T) {
