@@ -19,6 +19,7 @@ type program struct {
 	values   []valueOf
 	time     int // field, failed for the record's timestamp
 	plus     int // field, failed for none
+	then     int // field, failed for none
 	take     *pattern
 	layout   *layout
 	number   Unit // of numeric times, 0 for none
@@ -58,7 +59,7 @@ func (f *Format) compile() (*program, error) {
 	if err := c.checkPlain(); err != nil {
 		return nil, err
 	}
-	p := &program{places: make(map[string]int), time: failed, plus: failed}
+	p := &program{places: make(map[string]int), time: failed, plus: failed, then: failed}
 	p.scan.init()
 	levels := c.each()
 	c.key(p, levels)
@@ -221,6 +222,9 @@ func (c *checker) clock(p *program) {
 	if p.time, at = c.field(p, "time", c.Time); c.Clock.Take == "" {
 		c.use("time", c.Time, at)
 	}
+	if c.Clock.Then != "" {
+		p.then, _ = c.field(p, "time then", c.Clock.Then)
+	}
 	if c.Clock.Plus != "" {
 		p.plus, _ = c.field(p, "time plus", c.Clock.Plus)
 	}
@@ -357,6 +361,7 @@ func (p *program) reorder(order []int) {
 	}
 	final(&p.time)
 	final(&p.plus)
+	final(&p.then)
 	nodes(p.where)
 	for i := range p.parts {
 		final(&p.parts[i].field)

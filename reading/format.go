@@ -146,6 +146,7 @@ type Clock struct {
 	Zone     *time.Location // of texts without a zone; nil when there are none
 	Take     string         // pattern: the part of a text to take
 	Text     bool           // a text that holds a number will do where a number is due
+	Then     string         // path of a text that follows the first one after a blank, as a time of day does a date. "" for none
 	Plus     string         // path of a number that is added; absent or null it is 0. "" for none
 	PlusUnit Unit           // its unit
 }

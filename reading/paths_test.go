@@ -128,6 +128,7 @@ func TestPathsThatCannotBe(t *testing.T) {
 		`ss is there twice`:                           layoutOf("YYYY-MM-DD hh:mm:ss:ss Z"),
 		`want YYYY or YY, MM and DD`:                  layoutOf("hh:mm Z"),
 		`no field has a part in it`:                   func(f *reading.Format) { f.Clock.Record = true },
+		`time then: a second text`:                    func(f *reading.Format) { f.Clock.Then = "p" },
 		`time plus: unit rfc3339`:                     func(f *reading.Format) { f.Clock.Plus, f.Clock.PlusUnit = "p", reading.RFC3339 },
 		`the result is a number, want a boolean`:      func(f *reading.Format) { f.Where = "1 + 2" },
 		`2 parts of 1 key fields`:                     func(f *reading.Format) { f.Parts = make([]reading.Part, 2) },

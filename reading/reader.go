@@ -35,6 +35,7 @@ type Reader struct {
 	record  *Record
 	reading Reading
 	single  Record // of Read
+	joined  []byte // the text of a time in two fields
 
 	item int      // the item judged last, failed for none; what was found out about it is
 	head *Refusal // why it is no reading at all,

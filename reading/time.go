@@ -63,18 +63,32 @@ func (r *Reader) recordTime() bool {
 	return true
 }
 
+// timeText is the text of a time field.
+func (r *Reader) timeText(i int) (text []byte, ok bool) {
+	p := r.program
+	s, f := &p.scan, &p.scan.fields[i]
+	switch {
+	case f.kind == kindText && (p.text != 0 || r.format.Clock.Text):
+		return s.fieldText(f), true
+	case f.kind == kindNumber && p.text == Layout:
+		return s.data[f.start:f.end], true
+	}
+	return nil, s.refuseKind(i, r.timeWanted())
+}
+
 // textTime is the instant of a time field that is not simply a number in its unit.
 func (r *Reader) textTime(i int) (t instant, ok bool) {
 	p := r.program
-	s, f := &p.scan, &p.scan.fields[i]
-	var text []byte
-	switch {
-	case f.kind == kindText && (p.text != 0 || r.format.Clock.Text):
-		text = s.fieldText(f)
-	case f.kind == kindNumber && p.text == Layout:
-		text = s.data[f.start:f.end]
-	default:
-		return t, s.refuseKind(i, r.timeWanted())
+	s := &p.scan
+	text, ok := r.timeText(i)
+	if ok && p.then != failed {
+		r.joined = append(append(r.joined[:0], text...), ' ')
+		text, ok = r.timeText(p.then)
+		r.joined = append(r.joined, text...)
+		text = r.joined
+	}
+	if !ok {
+		return t, false
 	}
 	if p.take != nil {
 		if text = p.take.take(text); text == nil {

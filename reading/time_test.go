@@ -205,3 +205,39 @@ func TestGuard(t *testing.T) {
 		t.Error("record timestamps count from the earliest plausible time on, and never when they are negative")
 	}
 }
+
+// TestTimeInTwoFields: a date and a time of day that stand apart are one time, escaped or not, as a number or not; what is wrong with
+// either is told with its place.
+func TestTimeInTwoFields(t *testing.T) {
+	f := formats()[0]
+	f.Time, f.Unit, f.Min = "date", reading.Layout, 0
+	f.Clock = reading.Clock{Layout: "DD/MM/YYYY hhmm", Zone: time.FixedZone("", 3600), Then: "of.day"}
+	r := newReader(t, f)
+	for _, c := range []struct {
+		members string
+		want    int64
+		refusal string
+	}{
+		{`"date":"31/12/2023","of":{"day":"2330"}`, 1704061800000, ""},
+		{`"of":{"day":1530},"date":"1\u0032\/06/2024"`, 1718202600000, ""},
+		{`"date":"31/12/2023"`, 0, "missing_field of.day"},
+		{`"date":"31/12/2023","of":{"day":null}`, 0, "null_field of.day"},
+		{`"date":"31/12/2023","of":{"day":true}`, 0, "wrong_type of.day"},
+		{`"of":{"day":"2330"}`, 0, "missing_field date"},
+		{`"date":"31/12/2023","of":{"day":"2360"}`, 0, "bad_time date"},
+		{`"date":"31/12/2023","of":{"day":""}`, 0, "bad_time date"},
+	} {
+		got, refusal := r.Read([]byte(`{"device":"a","value":1,`+c.members+`}`), -1)
+		told := ""
+		if refusal != nil {
+			told = refusal.Reason.String() + " " + refusal.Field
+		}
+		if told != c.refusal || refusal == nil && got.Time != c.want {
+			t.Errorf("%s: %v (%v), want %d %s", c.members, got, refusal, c.want, c.refusal)
+		}
+	}
+	value := []byte(`{"device":"a","value":1,"date":"31/12/2023","of":{"day":"2330"}}`)
+	if n := testing.AllocsPerRun(100, func() { r.Read(value, -1) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}

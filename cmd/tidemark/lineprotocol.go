@@ -50,6 +50,9 @@ func newPointReader(from io.Reader, precision reading.Unit, input *config.Input)
 	if strings.ContainsAny(p.name, `.\$`) || format.Each != "" {
 		return nil, fmt.Errorf("input.time.field of the job is %s: a line's timestamp becomes a member of an object without others inside: want a plain name and no input.each", p.name)
 	}
+	if format.Clock.Then != "" && !format.Unit.Numeric() {
+		return nil, fmt.Errorf("input.time.then of the job is %s: a line's timestamp becomes one member", format.Clock.Then)
+	}
 	switch p.unit = format.Unit; p.unit {
 	case reading.Layout:
 		return nil, fmt.Errorf("input.time.unit of the job is %q: the timestamps of line protocol can be written in s, ms, us, ns and rfc3339 only",

@@ -223,6 +223,7 @@ func (s *section) time(in *Input) {
 	t.units(format)
 	format.Clock.Zone, _ = get(t, "zone", "", zone)
 	format.Clock.Take, _ = get(t, "take", "", anyText)
+	format.Clock.Then, _ = get(t, "then", "", anyText)
 	format.Clock.Text, _ = get(t, "text", "", truth)
 	plus := t.section("plus", "{field: FIELD, unit: UNIT}")
 	plus.off = plus.off || !plus.present()

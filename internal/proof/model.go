@@ -81,7 +81,7 @@ func readAs(f *reading.Format) oracle.Config {
 		s.Numbers[f.Values[i]] = numberAs(&n)
 	}
 	k := &f.Clock
-	s.Time = oracle.Times{Record: k.Record, Text: k.Text, Layout: k.Layout, Take: k.Take, Plus: k.Plus, PlusUnit: k.PlusUnit.String()}
+	s.Time = oracle.Times{Record: k.Record, Text: k.Text, Layout: k.Layout, Take: k.Take, Then: k.Then, Plus: k.Plus, PlusUnit: k.PlusUnit.String()}
 	if k.Also != 0 {
 		s.Time.Also = k.Also.String()
 	}

@@ -34,6 +34,7 @@ type shaped struct {
 	paths  [][]string // steps from the document or from an item
 	each   []string
 	inItem [][]string
+	dated  bool // dates and times of day stand apart
 }
 
 func newShaped(f *reading.Format, g generator) *shaped {
@@ -77,6 +78,9 @@ func newShaped(f *reading.Format, g generator) *shaped {
 	}
 	if f.Clock.Plus != "" {
 		add(f.Clock.Plus)
+	}
+	if s.dated = f.Clock.Then != ""; s.dated {
+		add(f.Clock.Then)
 	}
 	if f.Each != "" && f.Each != "$" {
 		s.each = strings.Split(f.Each, ".")
@@ -125,6 +129,9 @@ func (s *shaped) build(paths [][]string, leaf func() string) string {
 
 // leaf is a value that some format wants, or none does.
 func (s *shaped) leaf() string {
+	if s.dated && s.random.IntN(2) == 0 {
+		return s.one(`"31/03/2024"`, `"27\/10/2024"`, `"12:30"`, `"02:30"`, `"02:\u00330:15,5"`, `""`, "31", "0230", "null")
+	}
 	switch s.random.IntN(12) {
 	case 0:
 		return s.any(1)
@@ -222,6 +229,7 @@ func TestShapesAgree(t *testing.T) {
 	if err != nil || len(paths) < 62 {
 		t.Fatalf("%d configurations (%v)", len(paths), err)
 	}
+	paths = append(paths, "testdata/date-and-time.yml")
 	total := map[string]int{}
 	for _, path := range paths {
 		defined, err := config.Load(path, nil)

@@ -46,6 +46,7 @@ type Times struct {
 	Record, Text         bool
 	Also, Layout, Zone   string
 	Take, Plus, PlusUnit string
+	Then                 string // path of what follows the text after a blank
 }
 
 // tree is a JSON value with its members in order; exactly one of the fields that are not kind counts.
@@ -208,6 +209,9 @@ func (c *Config) paths() (all []string) {
 	}
 	if !c.Shape.Time.Record {
 		all = append(all, c.Time.Name)
+	}
+	if c.Shape.Time.Then != "" {
+		all = append(all, c.Shape.Time.Then)
 	}
 	if c.Shape.Time.Plus != "" {
 		all = append(all, c.Shape.Time.Plus)

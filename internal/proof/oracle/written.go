@@ -51,6 +51,13 @@ func (s *scene) time() (ms, nanos int64, ok bool) {
 	case v.kind == '0' && numeric != "":
 		ms, nanos, ok = instant(member{raw: json.RawMessage(text)}, numeric)
 	case v.kind == '"' && (textual != "" || more.Text), v.kind == '0' && textual == "layout":
+		if more.Then != "" {
+			w := s.value(more.Then)
+			if (w.kind != '"' || textual == "" && !more.Text) && (w.kind != '0' || textual != "layout") {
+				return 0, 0, false
+			}
+			text += " " + w.text
+		}
 		if more.Take != "" {
 			if text, ok = part(more.Take, text); !ok {
 				return 0, 0, false
