@@ -174,7 +174,10 @@ const (
 	verifyCommit     = 20 * time.Millisecond
 	verifyCheckpoint = 150 * time.Millisecond
 	verifyIdle       = 100 * time.Millisecond
-	verifyReadings   = 200_000 // of the job's own, at most
+	verifyReadings   = 200_000 // of the job's own, at most,
+	verifyFew        = 2000    // and at least; these few last for about
+	verifySeconds    = 40      // seconds, at
+	verifySlowest    = 100     // readings a second or more
 )
 
 // reachTrial finds the brokers, and the job's own readings.
@@ -209,11 +212,11 @@ func (e *env) reachTrial(ctx context.Context, defined *config.Job, v *verificati
 		return nil
 	}
 	model.Partitions = info.Partitions
-	return v.ownReadings(ctx, defined.Input.Topic)
+	return v.ownReadings(ctx, defined.Input.Topic, model)
 }
 
 // ownReadings reads what is in the job's input now. Nothing else of the job is looked at.
-func (v *verification) ownReadings(ctx context.Context, topic string) error {
+func (v *verification) ownReadings(ctx context.Context, topic string, model *oracle.Config) error {
 	reader, err := oracle.NewReaderWith(v.options.Client...)
 	if err != nil {
 		return err
@@ -227,10 +230,16 @@ func (v *verification) ownReadings(ctx context.Context, topic string) error {
 	for _, messages := range own {
 		n += len(messages)
 	}
-	if n > 0 {
-		v.readings = fmt.Sprintf("the last %d readings of %s", n, topic)
-		v.options.Source = func(uint64) trial.Source { return trial.Own(own) }
+	if n == 0 {
+		return nil
 	}
+	if _, unfit := trial.Generated(model, false); n < verifyFew && unfit == nil {
+		v.readings = fmt.Sprintf("generated readings: the %d in %s are too few for kills in the middle of them", n, topic)
+		return nil
+	}
+	v.readings = fmt.Sprintf("the last %d readings of %s", n, topic)
+	v.options.Source = func(uint64) trial.Source { return trial.Own(own) }
+	v.options.Rate = min(verifyRate, max(n/verifySeconds, verifySlowest)) // so that a job lives for a while
 	return nil
 }
 

@@ -25,6 +25,7 @@ type chapter struct {
 	trial  *Trial
 	number int
 	goal   int // useful kills
+	share  int // of those that the trial wants
 	seed   uint64
 	chance *mathrand.Rand // which strikes come
 	random *mathrand.Rand // of a strike: what it leaves to chance

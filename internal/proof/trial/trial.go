@@ -109,6 +109,7 @@ func run(ctx context.Context, o Options) (*Trial, error) {
 					return
 				}
 				failed[i] = c.run(ctx)
+				t.giveBack(c)
 			}
 		})
 	}
@@ -151,8 +152,18 @@ func (t *Trial) next() (*chapter, bool) {
 	if t.Strikes != nil { // the same readings to each
 		seed = t.Seed + 1
 	}
-	return &chapter{trial: t, number: t.chapter, goal: goal, seed: seed, chance: rand.New(rand.NewPCG(seed, 2)),
+	return &chapter{trial: t, number: t.chapter, goal: goal, share: goal, seed: seed, chance: rand.New(rand.NewPCG(seed, 2)),
 		dir: filepath.Join(t.Dir, fmt.Sprintf("chapter-%d", t.chapter))}, true
+}
+
+// giveBack takes back kills that a chapter was to make and has not made, for its readings came to an end, say. One that has made
+// none at all keeps them: another would do no better.
+func (t *Trial) giveBack(c *chapter) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if missing := c.share - c.useful; t.Strikes == nil && c.useful > 0 && missing > 0 {
+		t.left += missing
+	}
 }
 
 // point gives out the next point that recipes can reach at a start, or at a first start.
