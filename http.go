@@ -34,6 +34,8 @@ type pageServer struct {
 	server *http.Server
 	file   string
 	ended  chan struct{}
+	closed context.CancelFunc
+	told   chan struct{} // closed when the address is written down, or nobody tries any more
 }
 
 // serve listens, writes the address into the state directory and answers until closed. Only loopback addresses are
@@ -51,11 +53,8 @@ func (a *App) serve() (*pageServer, error) {
 		return nil, fmt.Errorf("http.listen: %w: choose another port, or leave it empty for a free one", err)
 	}
 	addr := listener.Addr().String()
-	file := filepath.Join(a.dir.path, addrFile)
-	if err := writeFile(file, []byte(addr+"\n")); err != nil { // a full disk stops no job (S34)
-		a.log.Warn("tidemark status will not find this process: its address could not be written down", "address", addr, "error", err)
-	}
-	p := &pageServer{file: file, ended: make(chan struct{}), server: &http.Server{
+	ctx, closed := context.WithCancel(context.Background())
+	p := &pageServer{file: filepath.Join(a.dir.path, addrFile), ended: make(chan struct{}), closed: closed, told: make(chan struct{}), server: &http.Server{
 		Handler: status.Handler(a.Status), ReadHeaderTimeout: requestTime / 2, ReadTimeout: requestTime, WriteTimeout: requestTime,
 		IdleTimeout: 3 * requestTime, MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
 	}}
@@ -66,7 +65,26 @@ func (a *App) serve() (*pageServer, error) {
 		}
 	}()
 	a.log.Info("status page", "url", "http://"+addr+"/")
+	if err := p.tell(addr); err != nil { // a full disk stops no job (S34)
+		a.log.Warn("tidemark status does not find this process: its address could not be written down, which is tried again", "address", addr, "error", err)
+		go p.tellLater(ctx, addr, a.log)
+	} else {
+		close(p.told)
+	}
 	return p, nil
+}
+
+func (p *pageServer) tell(addr string) error { return writeFile(p.file, []byte(addr+"\n")) }
+
+// tellLater writes the address down when the disk takes it again.
+func (p *pageServer) tellLater(ctx context.Context, addr string, log *slog.Logger) {
+	defer close(p.told)
+	for wait(ctx, lookoutAgain) {
+		if p.tell(addr) == nil {
+			log.Info("tidemark status finds this process again: its address is written down", "address", addr)
+			return
+		}
+	}
 }
 
 // close ends the server and removes the address: nobody runs here any more.
@@ -77,6 +95,8 @@ func (p *pageServer) close() error {
 		_ = p.server.Close() // whoever was slow is cut off
 	}
 	<-p.ended
+	p.closed()
+	<-p.told
 	if err := os.Remove(p.file); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("state directory: %w", err)
 	}

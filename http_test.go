@@ -1,9 +1,11 @@
 package tidemark
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -243,5 +245,38 @@ func TestServerIsBounded(t *testing.T) {
 	}
 	if err := page.close(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// S34: a process that could not write its address down, for the disk was full at its start, does so when it can: else nobody
+// would find its status for as long as it lives.
+func TestAddressIsWrittenDownLater(t *testing.T) {
+	w := newWorld(t, 2)
+	w.produce(100)
+	inTheWay := filepath.Join(w.dir, addrFile+".tmp")
+	if err := os.Mkdir(inTheWay, 0o700); err != nil { // the failed attempt removes it
+		t.Fatal(err)
+	}
+	said := &bytes.Buffer{}
+	d := w.start(w.dir, func(o *Options) {
+		o.Listen, o.Log = "127.0.0.1:0", slog.New(slog.NewTextHandler(said, nil))
+	})
+	d.until("partition 0", recoveredOn(0))
+	for began := time.Now(); ; {
+		if _, err := os.Stat(filepath.Join(w.dir, addrFile)); err == nil {
+			break
+		} else if time.Since(began) > 30*time.Second {
+			t.Fatal(err)
+		}
+		wait(t.Context(), 10*time.Millisecond)
+	}
+	if err := d.end(); err != nil {
+		t.Fatal(err)
+	}
+	if text := said.String(); !strings.Contains(text, "does not find this process") || !strings.Contains(text, "finds this process again") {
+		t.Errorf("the log says\n%s", text)
+	}
+	if _, err := os.Stat(filepath.Join(w.dir, addrFile)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the address of a process that has ended: %v", err)
 	}
 }
