@@ -20,6 +20,7 @@ import (
 // same readings.
 type rawSet struct {
 	file, truth string
+	large       bool
 	input       string
 	prepare     func(lines []string) []string // what has to be done outside of tidemark, nil for nothing
 	rows        bool                          // what is prepared has no header
@@ -40,14 +41,14 @@ var rawSets = map[string]rawSet{
 	},
 	// NA where a station has measured nothing, in a CSV file with a header.
 	"NA": {
-		file: "nycflights13_weather.csv.gz", truth: "nyc_weather_dst",
+		file: "nycflights13_weather.csv.gz", truth: "nyc_weather_dst", large: true,
 		input: `key: [origin], on_missing: skip, values: {temp: {field: temp, missing: ["NA"]}, humid: {field: humid, missing: ["NA"]},
         wind_gust: {field: wind_gust, missing: ["NA"]}, pressure: {field: pressure, missing: ["NA"]}}, time: {field: time_hour, unit: rfc3339, max_ahead: off}`,
 		metric: map[string]string{"temp": "temp", "humid": "humid", "wind_gust": "wind_gust", "pressure": "pressure"},
 	},
 	// Quoted numbers, and times with the offset of a zone that has summer time.
 	"quotes": {
-		file: "engie_export_verbruiken.csv.gz", truth: "meters_dst_hourly",
+		file: "engie_export_verbruiken.csv.gz", truth: "meters_dst_hourly", large: true,
 		input:  `key: [EAN], values: {consumption: {field: Verbruik, text: true}}, time: {field: Datum, unit: rfc3339, max_ahead: off}`,
 		device: func(name string) string { return "engie-" + strings.ToLower(strings.Split(name, "-")[1]) },
 		metric: map[string]string{"consumption": "consumption"},
@@ -99,7 +100,7 @@ var rawSets = map[string]rawSet{
 }
 
 // TestRealDataRaw reads files as their sources have them, by YAML and produce alone, and compares with the truth of what the
-// sets are made of: a file may hold more readings than its set, so what is compared are the truth's windows.
+// sets are made of (TIDEMARK_REALDATA=all takes the large ones too): a file may hold more readings than its set, so what is compared are the truth's windows.
 func TestRealDataRaw(t *testing.T) {
 	dir, found := oracle.DataDir("..")
 	if !found {
@@ -107,6 +108,9 @@ func TestRealDataRaw(t *testing.T) {
 		return
 	}
 	for name, set := range rawSets {
+		if set.large && os.Getenv("TIDEMARK_REALDATA") != "all" {
+			continue
+		}
 		t.Run(name, func(t *testing.T) { set.compare(t, dir) })
 	}
 }
