@@ -80,6 +80,8 @@ func (i *idleness) others(ctx context.Context) {
 	if !waiting || i.mine == nil {
 		return
 	}
+	ctx, cancel := context.WithTimeout(ctx, watchdog) // whoever asks here starts and stops the tasks
+	defer cancel()
 	offsets, err := i.app.group.Offsets(ctx)
 	if err != nil {
 		i.app.log.Warn("group offsets not read, asked again", "error", err)

@@ -200,7 +200,11 @@ func (r *runner) ask(ctx context.Context) (bool, error) {
 	return r.app.group.Ask(ctx, r.partition)
 }
 
+// groupOffset asks where the group stands. While that is not answered the task waits for a broker: it does not hang.
 func (r *runner) groupOffset(ctx context.Context) (kafka.GroupOffset, bool, error) {
+	defer r.board.wait(status.ForBroker, "the offsets of group "+r.app.options.Job)()
+	ctx, cancel := context.WithTimeout(ctx, watchdog)
+	defer cancel()
 	offsets, err := r.app.group.Offsets(ctx)
 	offset, ok := offsets[r.partition]
 	return offset, ok, err
