@@ -263,7 +263,13 @@ func (s *shaped) fill(item, root object, at int64, fields map[string]string) any
 		}
 	}
 	if !s.shape.Time.Record {
-		set(s.config.Time.Name, s.written(at))
+		moment := s.written(at)
+		if whole, isText := moment.(string); isText && s.shape.Time.Then != "" {
+			before, after, _ := strings.Cut(whole, " ")
+			moment = before
+			set(s.shape.Time.Then, after)
+		}
+		set(s.config.Time.Name, moment)
 	}
 	if s.shape.Time.Plus != "" {
 		set(s.shape.Time.Plus, s.random.IntN(1000))
