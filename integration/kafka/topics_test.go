@@ -103,7 +103,7 @@ func (c *crew) anew() {
 	c.must(err)
 	sight, err := job.Look(c.ctx, c.reader)
 	c.must(err)
-	sight.Results, sight.Late, sight.Dead = nil, nil, nil // those of the life before are among them
+	sight.Results, sight.Updates, sight.Late, sight.Dead = nil, nil, nil, nil // those of the life before are among them
 	if found := proof.Report(proof.Compare(want, &sight.Observed), 20); found != "" {
 		c.t.Error(found)
 	}
