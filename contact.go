@@ -51,6 +51,7 @@ func (c *contact) again(ctx context.Context, err error) (again bool, failure err
 		}
 		c.app.await(status.ForInputTopic, "topic "+missing.topic+" to be made")
 		c.tell("waiting for the input topic", "topic", missing.topic)
+		c.started = time.Now() // the brokers answer
 	case kafka.ClassOf(err) != kafka.ClassTransient:
 		return false, err
 	case time.Since(c.started) > firstContact:

@@ -96,7 +96,10 @@ func (p *pageServer) close() error {
 	}
 	<-p.ended
 	p.closed()
-	<-p.told
+	select {
+	case <-p.told:
+	case <-ctx.Done(): // a disk that hangs holds up no stop
+	}
 	if err := os.Remove(p.file); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("state directory: %w", err)
 	}

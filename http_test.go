@@ -129,6 +129,12 @@ func TestPageWhileBrokersAreAway(t *testing.T) {
 
 // TestStaleAddress: what a killed process left behind is not taken for a running job.
 func TestStaleAddress(t *testing.T) {
+	other := httptest.NewServer(http.NotFoundHandler())
+	defer other.Close()
+	foreign := httptest.NewServer(status.Handler(func() *Status { return &Status{Format: 1, Instance: "another", StateDir: "/elsewhere"} }))
+	defer foreign.Close()
+	newer := httptest.NewServer(status.Handler(func() *Status { return &Status{Format: 99, Instance: "ours", Version: "9"} }))
+	defer newer.Close()
 	gone, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -137,12 +143,6 @@ func TestStaleAddress(t *testing.T) {
 	if err := gone.Close(); err != nil {
 		t.Fatal(err)
 	}
-	other := httptest.NewServer(http.NotFoundHandler())
-	defer other.Close()
-	foreign := httptest.NewServer(status.Handler(func() *Status { return &Status{Format: 1, Instance: "another", StateDir: "/elsewhere"} }))
-	defer foreign.Close()
-	newer := httptest.NewServer(status.Handler(func() *Status { return &Status{Format: 99, Instance: "ours", Version: "9"} }))
-	defer newer.Close()
 	for name, c := range map[string]struct {
 		addr       string
 		says       string

@@ -80,7 +80,7 @@ func (i *idleness) others(ctx context.Context) {
 	if !waiting || i.mine == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, watchdog) // whoever asks here starts and stops the tasks
+	ctx, cancel := context.WithTimeout(ctx, 2*heartbeat) // whoever asks here starts and stops the tasks
 	defer cancel()
 	offsets, err := i.app.group.Offsets(ctx)
 	if err != nil {

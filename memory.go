@@ -90,7 +90,7 @@ func memTotal(meminfo []byte) int64 {
 	return 0
 }
 
-// replayBytes is the size of one fetch of a replay: a hundredth and a half of what the heap may take. Up to maxLoads tasks
+// replayBytes is the size of one fetch of a replay: a 150th of what the heap may take. Up to maxLoads tasks
 // have three such fetches in memory, each about five times that as records, so all together they take two fifths of it (S71).
 func replayBytes() int {
 	const least, most = 256 << 10, 8 << 20

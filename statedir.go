@@ -59,7 +59,7 @@ func openStateDir(path string) (dir *stateDir, notes []string, err error) {
 // unusable says that a directory cannot be used, and what one that can must be like.
 func unusable(path string, err error) error {
 	var at *fs.PathError
-	if errors.As(err, &at) {
+	if errors.As(err, &at) && !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EIO) {
 		err = fmt.Errorf("%w: state.dir must be a directory in which this user may make files", err)
 	}
 	return fmt.Errorf("%w %s: %w", ErrDirectory, path, err)

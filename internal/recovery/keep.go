@@ -27,7 +27,9 @@ type keeper struct {
 	s    *sequence
 	last time.Duration // when the last one was written, or the replay began
 	time int64         // broker time of what it is made from
-	off  bool          // a disk that has not answered is not asked again
+	slow chan error    // the end of one that the replay does not wait for any longer; nil when there is none
+	told bool          // that one could not be written
+	off  bool          // a disk that has not taken a block is not asked again
 }
 
 func (s *sequence) newKeeper() *keeper {
@@ -39,18 +41,38 @@ func (s *sequence) newKeeper() *keeper {
 	return k
 }
 
-// passed keeps a part if it is time to. One that cannot be written is only that (I6, I8).
-func (k *keeper) passed(ctx context.Context, p *replayer) {
+// passed keeps a part if it is time to. One that cannot be written is only that (I6, I8). While it is written tell says that
+// the replay is at work.
+func (k *keeper) passed(ctx context.Context, p *replayer, tell func()) {
 	s := k.s
+	if k.slow != nil {
+		select {
+		case err := <-k.slow:
+			k.slow = nil
+			k.kept(ctx, err)
+		default:
+			return
+		}
+	}
 	if k.off || p.done || s.Now()-k.last < s.Keep {
 		return
 	}
-	if err := k.keep(ctx, record.ChangelogPosition(p.reached)); err == nil {
-		s.report.Kept++
-	} else if ctx.Err() == nil {
-		s.warn("what the replay has come to is not kept, an interruption begins it again: %v", err)
-	}
+	err := k.keep(ctx, record.ChangelogPosition(p.reached), tell)
 	k.last = s.Now()
+	if k.slow == nil {
+		k.kept(ctx, err)
+	}
+}
+
+// kept counts a part, or says once why there is none.
+func (k *keeper) kept(ctx context.Context, err error) {
+	switch {
+	case err == nil:
+		k.s.report.Kept++
+	case ctx.Err() == nil && !k.told:
+		k.told = true
+		k.s.warn("what the replay has come to is not kept, an interruption begins it again: %v", err)
+	}
 }
 
 // block is what the disk is given at a time.
@@ -61,8 +83,9 @@ type block struct {
 
 // keep writes the store as it is at a position of the replay. A goroutine asks the disk, and neither a stop nor the replay
 // waits for one that does not answer: the goroutine has copies, no other attempt begins before it has ended, and what it may
-// still publish is a true image.
-func (k *keeper) keep(ctx context.Context, at record.ChangelogPosition) error {
+// still publish is a true image. A disk that takes its time to make everything durable is no such disk: the replay goes on
+// meanwhile, and looks for the end later.
+func (k *keeper) keep(ctx context.Context, at record.ChangelogPosition, tell func()) error {
 	s := k.s
 	digest, live := s.store.Prove()
 	header := store.Header{Begin: at, BrokerTime: k.time, Fence: s.written, Commit: *s.end.last.Clone()}
@@ -76,11 +99,15 @@ func (k *keeper) keep(ctx context.Context, at record.ChangelogPosition) error {
 	defer scan.Drop()
 	silence := time.NewTimer(diskPatience)
 	defer silence.Stop()
-	next := block{}
+	next, told := block{}, s.Now()
 	next.bytes, next.last = scan.Next(nil)
 	for hand := blocks; ; silence.Reset(diskPatience) {
 		select {
 		case hand <- next:
+			if now := s.Now(); now-told > tellEvery {
+				told = now
+				tell()
+			}
 			if next.last {
 				hand = nil // only its end is to be awaited
 				continue
@@ -91,14 +118,20 @@ func (k *keeper) keep(ctx context.Context, at record.ChangelogPosition) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-silence.C:
+			if hand == nil {
+				k.slow = ended
+				return nil
+			}
 			k.off = true
 			return fmt.Errorf("the disk has not answered for %s", diskPatience)
 		}
 	}
 }
 
-// diskPatience is how long a replay waits for the disk to take a block.
-const diskPatience = 5 * time.Second
+const (
+	diskPatience = 5 * time.Second // how long a replay waits for the disk to take a block
+	tellEvery    = time.Second     // how often it says that it is at work meanwhile
+)
 
 // writePart is the life of the goroutine that asks the disk. It ends when blocks are closed before the last one.
 func writePart(dir *store.Dir, header *store.Header, blocks <-chan block, end record.ChangelogPosition, state store.Sum) (err error) {

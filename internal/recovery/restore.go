@@ -131,7 +131,7 @@ func (s *sequence) replay(ctx context.Context) error {
 	p := &replayer{ledger: newLedger(&s.changelog, from, commit, s.end.last.Birth), to: to, end: s.end.lastAt, reached: from, size: s.FetchBytes}
 	keeper := s.newKeeper()
 	err := p.run(ctx, func(o kafka.Offsets) {
-		keeper.passed(ctx, p)
+		keeper.passed(ctx, p, func() { s.progress(p, from, -1) })
 		waiting := int64(-1)
 		if p.reached >= o.Stable && !p.done {
 			waiting = o.Stable
