@@ -141,7 +141,7 @@ func (b *board) step(step recovery.Step) {
 // progress shows how far a step is.
 func (b *board) progress(p *recovery.Progress) {
 	a, now := *b.account.Load(), time.Now()
-	if a.progress == nil || p.Done != a.progress.Done {
+	if a.progress == nil || p.Done != a.progress.Done || p.Kept != a.progress.Kept {
 		a.moved = now
 	}
 	switch {

@@ -11,6 +11,8 @@ import (
 
 	"github.com/tidemark-streams/tidemark/internal/kafka"
 	"github.com/tidemark-streams/tidemark/internal/kafka/kafkatest"
+	"github.com/tidemark-streams/tidemark/internal/record"
+	"github.com/tidemark-streams/tidemark/internal/recovery"
 	"github.com/tidemark-streams/tidemark/internal/status"
 )
 
@@ -231,5 +233,29 @@ func TestHungTaskEndsTheProcess(t *testing.T) {
 		w.cluster.Evict("job", "job-member-1")
 		w.run(w.options())
 		w.results()
+	})
+}
+
+// A replay that writes down what it has does not stand still (S53, I12): a disk that takes a minute for it ends no process.
+func TestPartsOfAReplayAreProgress(t *testing.T) {
+	watched(t, func(w *world) {
+		app, err := New(w.options())
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := newBoard(app, 0)
+		b.recovering()
+		b.step(recovery.StepReplay)
+		for kept := range record.Bytes(4) {
+			b.progress(&recovery.Progress{Step: recovery.StepReplay, Done: 5, Kept: kept, Waiting: -1})
+			<-time.After(status.Restore - time.Second)
+			if s := b.task(time.Now()); s.State != status.Recovering {
+				t.Errorf("%d bytes of parts written: %s", kept, s.State)
+			}
+		}
+		<-time.After(2 * time.Second)
+		if s := b.task(time.Now()); s.State != status.Stuck {
+			t.Errorf("nothing has come for %v: %s", status.Restore+time.Second, s.State)
+		}
 	})
 }

@@ -3,16 +3,19 @@ package tidemark
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/tidemark-streams/tidemark/internal/kafka"
 	"github.com/tidemark-streams/tidemark/internal/kafka/kafkatest"
+	"github.com/tidemark-streams/tidemark/internal/status"
 )
 
 // D04: an input and a changelog whose partitions differ in number are refused with both numbers, and nothing is fenced.
@@ -149,6 +152,36 @@ func TestStartSaysForWhatItWaits(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// S82: a start that has waited long for its topic has brokers that answer. That one is away for a moment then ends nothing.
+func TestTopicAwaitedPastABrokersFall(t *testing.T) {
+	watched(t, func(w *world) {
+		d := w.daemonize(func(o *Options) { o.Topics.Create, o.Input = false, "nowhere" })
+		d.after(firstContact + time.Minute)
+		w.cluster.Inject(func(kafkatest.Call) kafkatest.Verdict { return kafkatest.Fail(errAway) })
+		if s := d.after(firstContact / 2); s.Waiting == nil || s.Waiting.For != status.ForBroker {
+			t.Errorf("it waits for %+v, want the brokers", s.Waiting)
+		}
+		w.cluster.Inject(nil)
+		if s := d.after(10 * time.Second); s.Waiting == nil || s.Waiting.For != status.ForInputTopic {
+			t.Errorf("it waits for %+v, want the topic", s.Waiting)
+		}
+		if err := d.end(); err != nil {
+			t.Errorf("ended with %v", err)
+		}
+	})
+}
+
+// S34: a full disk is no matter of rights.
+func TestS34UnusableSaysWhatHelps(t *testing.T) {
+	const advice = "must be a directory in which this user may make files"
+	for cause, want := range map[syscall.Errno]bool{syscall.EACCES: true, syscall.ENOTDIR: true, syscall.ENOSPC: false, syscall.EIO: false} {
+		err := unusable("state", &fs.PathError{Op: "open", Path: "state/id.tmp", Err: cause})
+		if !errors.Is(err, ErrDirectory) || !errors.Is(err, cause) || strings.Contains(err.Error(), advice) != want {
+			t.Errorf("%v: %v", cause, err)
+		}
 	}
 }
 

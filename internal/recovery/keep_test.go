@@ -225,4 +225,66 @@ func TestPartThatCannotBeKept(t *testing.T) {
 	}
 }
 
+// A slow disk is no task that hangs: while a part is written the replay says so, every few seconds; and what the parts take
+// together is a small part of the time (R24, I12).
+func TestPartOnASlowDisk(t *testing.T) {
+	const write, fetch, blocks = 1500 * time.Millisecond, 100 * time.Millisecond, 12
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		r := w.start()
+		for i := range blocks { // a block of the scan is 256 KiB, after which its shard ends
+			w.commit(r, fmt.Sprintf("large%d=%s", i, strings.Repeat("x", 400_000)))
+		}
+		for i := range 2000 {
+			w.commit(r, fmt.Sprintf("k%d=1", i%7))
+		}
+		w.crash(r)
+		slow := errorfs.InjectorFunc(func(op errorfs.Op) error {
+			if op.Kind == errorfs.OpFileWrite && strings.Contains(op.Path, ".checkpoint") {
+				<-time.After(write)
+			}
+			return nil
+		})
+		dir, err := store.OpenDir(vfsWith(w, slow), store.Path(w.fs, "state", job, w.partition))
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		rec := w.recovery()
+		rec.Checkpoints, rec.Keep, rec.Now = dir, time.Second, func() time.Duration { return time.Since(began) }
+		rec.Cluster = &tampered{Cluster: w.Cluster, maxBytes: longFetch}
+		var last Progress
+		var moved, longest, writing time.Duration
+		rec.Progress = func(p Progress) {
+			if p.Step != StepReplay {
+				return
+			}
+			now := time.Since(began)
+			switch {
+			case p.Kept != last.Kept:
+				longest, writing = max(longest, now-moved), writing+now-moved
+			case p.Done == last.Done:
+				return
+			}
+			last, moved = p, now
+			<-time.After(fetch)
+			moved += fetch
+		}
+		r, err = rec.Run(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.wantState(r.Store)
+		all := time.Since(began)
+		t.Logf("%d parts, %v of %v for them, never longer than %v without a word", r.Report.Kept, writing, all, longest)
+		if r.Report.Kept < 2 || writing < 30*time.Second || longest > write+diskPatience {
+			t.Errorf("%d parts, %v for them, and %v without a word", r.Report.Kept, writing, longest)
+		}
+		if writing > all/3 {
+			t.Errorf("%v of %v went to parts", writing, all)
+		}
+		w.crash(r)
+	})
+}
+
 func vfsWith(w *world, injector errorfs.InjectorFunc) vfs.FS { return errorfs.Wrap(w.fs, injector) }

@@ -371,7 +371,7 @@ func (s *sequence) waitForStable(_ int64, o kafka.Offsets) error {
 
 func (s *sequence) progress(p *replayer, from, waiting int64) {
 	if s.Progress != nil {
-		s.Progress(Progress{Step: s.current, Done: p.reached - from, Total: max(p.end+1, from) - from, Records: p.records, Bytes: p.bytes,
+		s.Progress(Progress{Step: s.current, Done: p.reached - from, Total: max(p.end+1, from) - from, Records: p.records, Bytes: p.bytes, Kept: p.kept,
 			Used: s.store.Usage().Used, Elapsed: s.Now() - s.began, Waiting: waiting})
 	}
 }

@@ -98,6 +98,7 @@ type replayer struct {
 	blind   bool  // only updates count: what the commits say of them is of no interest
 	records record.Count
 	bytes   record.Bytes
+	kept    record.Bytes       // of parts, that the disk has taken
 	hashes  [touchAhead]uint64 // of the next records
 	touched uint64
 }

@@ -60,6 +60,7 @@ type Progress struct {
 	Total   int64
 	Records record.Count
 	Bytes   record.Bytes
+	Kept    record.Bytes  // written to the disk so far to keep parts of the replay
 	Used    record.Bytes  // memory that the state takes so far
 	Elapsed time.Duration // since the step began
 	// Waiting is the last stable offset while an open transaction of another producer holds the reader back, else -1.

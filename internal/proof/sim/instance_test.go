@@ -137,7 +137,10 @@ func (i *instance) progress(e tidemark.Event) {
 		i.published[e.Partition] = e.Path
 		delete(i.damaged, e.Path) // this is another file
 	case tidemark.EventRecovered:
-		i.w.count(func(t *tally) { t.recovered[e.Recovery.From]++ })
+		i.w.count(func(t *tally) {
+			t.recovered[e.Recovery.From]++
+			t.kept += e.Recovery.Kept
+		})
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 type campaign struct {
 	tally
 	seed      uint64
+	source    string // the commit under test, when the run began
 	scenarios int
 	began     time.Time
 	computing time.Duration // processor time at the beginning
@@ -26,7 +27,7 @@ type campaign struct {
 const tellEvery = 30 * time.Second
 
 func newCampaign(seed uint64) *campaign {
-	return &campaign{tally: newTally(), seed: seed, began: time.Now(), computing: computed(), told: time.Now()}
+	return &campaign{tally: newTally(), seed: seed, source: source(), began: time.Now(), computing: computed(), told: time.Now()}
 }
 
 // tell says now and then how far a long run is.
@@ -50,7 +51,7 @@ func (c *campaign) report(t *testing.T, path string) {
 		b.WriteString("# Simulated crashes\n\nWhole instances on virtual time, hurt as a seed says, and compared with the oracle (`make sim`, internal/proof/sim).\n")
 	}
 	fmt.Fprintf(&b, "\n## %s: %d crashes, %d anomalies\n\n", c.began.UTC().Format("2006-01-02 15:04 UTC"), c.crashes, len(c.anomalies))
-	fmt.Fprintf(&b, "Source %s; seeds %d to %d (`make sim SEED=%d RUNS=1` plays the first one); %d x %s, %s/%s, %s.\n\n```\n", source(), c.seed,
+	fmt.Fprintf(&b, "Source %s; seeds %d to %d (`make sim SEED=%d RUNS=1` plays the first one); %d x %s, %s/%s, %s.\n\n```\n", c.source, c.seed,
 		c.seed+uint64(c.scenarios)-1, c.seed, runtime.NumCPU(), model(), runtime.GOOS, runtime.GOARCH, runtime.Version())
 	row := func(name, format string, args ...any) {
 		fmt.Fprintf(&b, "%-20s %s\n", name, fmt.Sprintf(format, args...))
@@ -59,7 +60,7 @@ func (c *campaign) report(t *testing.T, path string) {
 	row("crashes", "%d, %d of them power failures, %.0f a minute of one core", c.crashes, c.powers, c.perMinute(c.crashes))
 	row("processes", "%d, %d paused, %d stopped as planned; %d hurt at a named point", c.lives, c.pauses, c.stops, c.met)
 	row("also failed", "%d requests, %d operations of disks", c.injected, c.broken)
-	row("recoveries", "%s", counts(c.recovered))
+	row("recoveries", "%s; %d parts of replays kept", counts(c.recovered), c.kept)
 	row("scenarios with", "%s", counts(c.kinds))
 	row("anomalies", "%d", len(c.anomalies))
 	fmt.Fprintf(&b, "```\n")

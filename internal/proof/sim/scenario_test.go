@@ -18,10 +18,11 @@ type scenario struct {
 	MaxBytes     int           `json:"max_bytes"`
 	Interval     int64         `json:"interval_ms"`
 	Checkpoint   int64         `json:"checkpoint_ms"`
-	MaxLag       int64         `json:"max_lag,omitempty"`  // ms; not 0: keys have times of their own, and some lag behind
-	Quorum       int           `json:"quorum,omitempty"`   // devices that make stream time
-	Dedup        int64         `json:"dedup_ms,omitempty"` // and readings come twice
-	Between      int32         `json:"between,omitempty"`  // partitions of the topic between the parts, 0 without a relay (R3)
+	Narrow       int64         `json:"narrow_ms,omitempty"` // how long the little takes that a fetch of the changelog then brings; 0: all at once
+	MaxLag       int64         `json:"max_lag,omitempty"`   // ms; not 0: keys have times of their own, and some lag behind
+	Quorum       int           `json:"quorum,omitempty"`    // devices that make stream time
+	Dedup        int64         `json:"dedup_ms,omitempty"`  // and readings come twice
+	Between      int32         `json:"between,omitempty"`   // partitions of the topic between the parts, 0 without a relay (R3)
 	Waves        []wave        `json:"waves"`
 	Hurts        [][]hurt      `json:"hurts"` // of each instance, one after the other
 	Requests     []request     `json:"requests,omitempty"`
@@ -120,6 +121,9 @@ func draw(seed uint64) *scenario {
 		Interval: []int64{0, 1, 20, 100}[r.IntN(4)], Checkpoint: []int64{50, 300, 1000, 5000}[r.IntN(4)]}
 	if own := rand.New(rand.NewPCG(seed, 0x35)); own.IntN(3) == 0 {
 		s.MaxLag = 1 + own.Int64N(120_000)
+	}
+	if own := rand.New(rand.NewPCG(seed, 0x36)); own.IntN(4) == 0 {
+		s.Narrow = []int64{5, 30, 100}[own.IntN(3)]
 	}
 	if r.IntN(2) == 0 {
 		s.Partitions = 1 // many crashes of one task tell more than few of many
@@ -222,6 +226,7 @@ func (s *scenario) kinds() (all []string) {
 	has("quorum", s.Quorum > 1)
 	has("dedup", s.Dedup > 0)
 	has("relay", s.Between > 0)
+	has("long replays", s.Narrow > 0)
 	return all
 }
 

@@ -13,7 +13,11 @@ type seam struct {
 	cluster kafka.Cluster
 	life    *life
 	plant   *plant
+	narrow  time.Duration
 }
+
+// narrowBytes is how much of the changelog a fetch brings where replays are to be long.
+const narrowBytes = 300
 
 // Admin implements kafka.Cluster.
 func (s *seam) Admin() (kafka.Admin, error) {
@@ -30,7 +34,10 @@ func (s *seam) Log(topic string, partition int32) (kafka.Log, error) {
 	if s.plant.log != nil {
 		l = s.plant.log(l, topic)
 	}
-	return &seamLog{l, s.life, topic}, nil
+	if topic == logTopic {
+		return &seamLog{l, s.life, topic, s.narrow}, nil
+	}
+	return &seamLog{l, s.life, topic, 0}, nil
 }
 
 // Writer implements kafka.Cluster.
@@ -71,6 +78,7 @@ type seamLog struct {
 	kafka.Log
 	life  *life
 	topic string
+	takes time.Duration // a fetch that brings something, and then little; 0 for nothing of the kind
 }
 
 // Offsets implements kafka.Log.
@@ -102,8 +110,13 @@ func (l *seamLog) Fetch(ctx context.Context, position int64, maxBytes int, wait 
 		case <-ctx.Done():
 		}
 	}()
+	if l.takes > 0 {
+		maxBytes = min(maxBytes, narrowBytes)
+	}
 	err = l.life.pass(ctx, "fetch "+l.topic, func() error {
-		f, err = l.Log.Fetch(ctx, position, maxBytes, wait)
+		if f, err = l.Log.Fetch(ctx, position, maxBytes, wait); len(f.Records) > 0 && l.takes > 0 {
+			l.life.sleep(l.takes)
+		}
 		return err
 	})
 	return f, err

@@ -68,6 +68,9 @@ func (s *scenario) smaller() (all []*scenario) {
 	for n := range s.Waves {
 		add(func(c *scenario) { c.Waves = slices.Delete(c.Waves, n, n+1) })
 	}
+	if s.Narrow > 0 {
+		add(func(c *scenario) { c.Narrow = 0 })
+	}
 	if s.MaxLag > 0 {
 		add(func(c *scenario) { c.MaxLag = 0 })
 	}

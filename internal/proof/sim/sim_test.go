@@ -56,8 +56,8 @@ func TestSim(t *testing.T) {
 	if seed == 0 {
 		seed = uint64(time.Now().UnixNano()) >> 10 << 10
 	}
-	fmt.Fprintf(os.Stderr, "sim: source %s, seed %d; again: make sim SEED=%d RUNS=%d\n", source(), seed, seed, *runsFlag)
 	all := newCampaign(seed)
+	fmt.Fprintf(os.Stderr, "sim: source %s, seed %d; again: make sim SEED=%d RUNS=%d\n", all.source, seed, seed, *runsFlag)
 	for *runsFlag > 0 && all.scenarios < *runsFlag || *runsFlag == 0 && time.Since(all.began) < *timeFlag {
 		s := draw(seed + uint64(all.scenarios))
 		counted, err := play(t, s, &plant{})
@@ -83,6 +83,9 @@ func TestSim(t *testing.T) {
 	if all.crashes == 0 {
 		t.Error("nothing crashed")
 	}
+	if all.scenarios >= manyScenarios && all.kept == 0 {
+		t.Error("no replay has kept a part of what it had (S53)")
+	}
 	for _, kind := range kinds {
 		if all.scenarios >= manyScenarios && all.kinds[kind] == 0 {
 			t.Errorf("no scenario with %s", kind)
@@ -91,7 +94,7 @@ func TestSim(t *testing.T) {
 }
 
 // kinds are all that a scenario may hold, and manyScenarios so many that each is among them.
-var kinds = []string{"tumbling", "hopping", "sessions", "calendar", "updates", "current", "quorum", "dedup", "relay"}
+var kinds = []string{"tumbling", "hopping", "sessions", "calendar", "updates", "current", "quorum", "dedup", "relay", "long replays"}
 
 const manyScenarios = 200
 
@@ -173,5 +176,5 @@ func source() string {
 // String is the tally in one line.
 func (t *tally) String() string {
 	return fmt.Sprintf("%d processes, %d crashes (%d power failures, %d hurts at their point), %d pauses, %d planned stops, %d requests failed, "+
-		"%d operations of disks failed, recovered from %v; scenarios with %v", t.lives, t.crashes, t.powers, t.met, t.pauses, t.stops, t.injected, t.broken, t.recovered, t.kinds)
+		"%d operations of disks failed, recovered from %v, %d parts kept; scenarios with %v", t.lives, t.crashes, t.powers, t.met, t.pauses, t.stops, t.injected, t.broken, t.recovered, t.kept, t.kinds)
 }

@@ -65,6 +65,7 @@ type tally struct {
 	injected  int            // requests that failed
 	broken    int            // operations of disks that failed
 	recovered map[string]int // by where they began
+	kept      int            // parts of replays, by recoveries that came to their end
 	points    map[string]int // where processes were ended
 	kinds     map[string]int // scenarios by what is in them
 }
@@ -78,6 +79,7 @@ func (t *tally) add(o *tally) {
 	t.lives += o.lives
 	t.injected += o.injected
 	t.broken += o.broken
+	t.kept += o.kept
 	for k, n := range o.recovered {
 		t.recovered[k] += n
 	}
@@ -304,7 +306,7 @@ func (w *world) parts(i *instance, l *life) []tidemark.Options {
 // options are those of a process of an instance.
 func (w *world) options(i *instance, l *life) tidemark.Options {
 	o := tidemark.Options{
-		Job: jobName, Cluster: &seam{w.cluster, l, w.plant}, Input: inTopic, Late: lateTopic, DeadLetter: deadTopic,
+		Job: jobName, Cluster: &seam{w.cluster, l, w.plant, time.Duration(w.s.Narrow) * time.Millisecond}, Input: inTopic, Late: lateTopic, DeadLetter: deadTopic,
 		Changelog: tidemark.Changelog{Topic: logTopic}, StateDir: i.path, Files: i.files(l),
 		Commit:     tidemark.Commit{Interval: time.Duration(w.s.Interval) * time.Millisecond, MaxRecords: w.s.MaxRecords, MaxBytes: w.s.MaxBytes},
 		Checkpoint: time.Duration(w.s.Checkpoint) * time.Millisecond,
