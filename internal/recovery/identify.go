@@ -41,7 +41,38 @@ func (s *sequence) identify(ctx context.Context) error {
 	if s.seen, err = s.readTail(ctx, o.Start, o.Stable, aCommit); err != nil {
 		return err
 	}
-	return s.judge(ctx, &s.seen, o.Start, o.Stable == o.HighWatermark)
+	s.lacking = false
+	err = s.judge(ctx, &s.seen, o.Start, o.Stable == o.HighWatermark)
+	if err == nil || !s.lacking {
+		return err
+	}
+	return s.ofMovingLog(ctx, o.Stable, err)
+}
+
+// ofMovingLog takes a refusal back that says that something is not in the log, if a commit has come behind the end up to which
+// it was read: another owner is at work then, and compaction may have taken away the commit record that was looked for, for
+// that one is newer. The next attempt reads a log that holds it; after the fence nobody moves it any more.
+func (s *sequence) ofMovingLog(ctx context.Context, end int64, refused error) error {
+	o, err := s.log.Offsets(ctx)
+	if err != nil {
+		return err
+	}
+	s.stuck = patience(3)
+	newer, err := s.readTail(ctx, end, o.Stable, aCommit)
+	if err != nil {
+		return err
+	}
+	if newer.commit == nil {
+		return refused
+	}
+	return s.fail(kafka.ClassTransient, "identify", newer.commitAt, "",
+		"there is a commit behind offset %d, up to which the changelog was read, so that this is out of date: %w", end, refused)
+}
+
+// lack refuses a log for something that is not in it.
+func (s *sequence) lack(class kafka.Class, offset int64, hint, format string, args ...any) error {
+	s.lacking = true
+	return s.fail(class, "identify", offset, hint, format, args...)
 }
 
 // patience makes a stuck function for the read before the fence, which judges identity and not state: a hole at the end
@@ -178,16 +209,16 @@ func (s *sequence) judge(ctx context.Context, t *tail, start int64, settled bool
 	case defect.NoCommitIsNew:
 		return nil
 	case t.updateAt >= 0:
-		return s.fail(kafka.ClassLost, "identify", t.updateAt, "restore the topic, or tidemark reset",
+		return s.lack(kafka.ClassLost, t.updateAt, "restore the topic, or tidemark reset",
 			"there is an update but no commit record: the changelog is not whole")
 	case start > 0:
-		return s.fail(kafka.ClassLost, "identify", start, "restore the topic, or tidemark reset",
+		return s.lack(kafka.ClassLost, start, "restore the topic, or tidemark reset",
 			"there is no commit record and the log starts at offset %d, not 0: records were deleted", start)
 	case len(s.traces) > 0 && !settled:
 		return s.fail(kafka.ClassTransient, "identify", -1, "",
 			"there is no commit record yet, but a transaction is open and %s exists: waiting for its end", s.traces[0].what)
 	case len(s.traces) > 0:
-		return s.fail(kafka.ClassLost, "identify", -1, "restore the changelog, or begin a new life with tidemark reset",
+		return s.lack(kafka.ClassLost, -1, "restore the changelog, or begin a new life with tidemark reset",
 			"the changelog holds no commit record, but %s exists: this task has lived before", s.traces[0].what)
 	}
 	return nil
@@ -209,7 +240,7 @@ func (s *sequence) judgeBorn(ctx context.Context, t *tail, settled bool) error {
 		return s.fail(kafka.ClassPermanent, "identify", t.commitAt, "run tidemark reset again to its end", "a reset was begun and not finished: %s", c.Note)
 	}
 	if t.updateAt > t.commitAt && s.Accept != AcceptState {
-		return s.fail(kafka.ClassPermanent, "identify", t.updateAt, "find out who writes to the changelog, then tidemark reseal",
+		return s.lack(kafka.ClassPermanent, t.updateAt, "find out who writes to the changelog, then tidemark reseal",
 			"there is an update behind the last commit record at offset %d: it is not ours", t.commitAt)
 	}
 	if c.SourceHash != s.Identity.SourceHash(s.Job) {
@@ -239,7 +270,7 @@ func (s *sequence) judgeBorn(ctx context.Context, t *tail, settled bool) error {
 		case later && s.Accept == AcceptLoss:
 			s.loseCommits(tr.number, fmt.Sprintf("%s knows commit %d of birth %v, the changelog ends with commit %d", tr.what, tr.number, c.Birth, c.Number))
 		case later:
-			return s.fail(kafka.ClassLost, "identify", t.commitAt, "restore the changelog, or tidemark run --accept-loss",
+			return s.lack(kafka.ClassLost, t.commitAt, "restore the changelog, or tidemark run --accept-loss",
 				"%s knows commit %d of birth %v, the changelog ends with commit %d: %d commits are gone",
 				tr.what, tr.number, c.Birth, c.Number, tr.number-c.Number)
 		}

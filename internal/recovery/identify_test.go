@@ -1,9 +1,11 @@
 package recovery
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -409,5 +411,51 @@ func TestTailBehindALargeAbortedCommit(t *testing.T) {
 		if fetches > 10 {
 			t.Fatalf("%d aborted records: %d fetches of the changelog", aborted, fetches)
 		}
+	}
+}
+
+// Before the fence the former owner may still be at work: it commits while the log is read, and compaction takes away the
+// commit record that the read had not come to yet. That is no damage; the next attempt finds the newer one. An update that no
+// commit follows is none of the owner's, however the log grows.
+func TestCompactionUnderALook(t *testing.T) {
+	for name, c := range map[string]struct {
+		foreign bool // somebody else writes, before and while the log is read
+		class   kafka.Class
+		says    string
+	}{
+		"a commit and compaction": {false, kafka.ClassTransient, "there is a commit behind offset"},
+		"somebody else's updates": {true, kafka.ClassPermanent, "it is not ours"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			owner := w.start()
+			w.commit(owner, "x=1")
+			w.commit(owner, "y=1")
+			another := func() {
+				w.Append(logTopic, w.partition, kafka.Record{Key: entryKey("x"), Value: []byte("9")})
+			}
+			if c.foreign {
+				another()
+			}
+			rec := w.recovery()
+			moved := false
+			rec.Cluster = &tampered{Cluster: w.Cluster, maxBytes: 1, fetched: func(f *kafka.Fetched) {
+				if !moved && slices.ContainsFunc(f.Records, func(r kafka.Record) bool { return bytes.Equal(r.Key, entryKey("x")) }) {
+					if moved = true; c.foreign {
+						another()
+						return
+					}
+					w.commit(owner, "z=1")
+					w.Compact(logTopic, w.partition)
+				}
+			}}
+			w.failed(rec, c.class, c.says)
+			if !moved {
+				t.Fatal("nothing has happened while the log was read")
+			}
+			if !c.foreign {
+				w.start()
+			}
+		})
 	}
 }

@@ -204,6 +204,8 @@ type sequence struct {
 	images []image // checkpoints and the live base
 	traces []trace
 	seen   tail // of the tail read before the fence
+	// lacking tells that the last judgement refused the log for something that is not in it.
+	lacking bool
 
 	asked     time.Duration // when the group was asked last
 	writer    kafka.Writer
