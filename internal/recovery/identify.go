@@ -37,7 +37,7 @@ func (s *sequence) identify(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.stuck = patience(3)
+	s.stuck = patience()
 	if s.seen, err = s.readTail(ctx, o.Start, o.Stable, aCommit); err != nil {
 		return err
 	}
@@ -57,7 +57,7 @@ func (s *sequence) ofMovingLog(ctx context.Context, end int64, refused error) er
 	if err != nil {
 		return err
 	}
-	s.stuck = patience(3)
+	s.stuck = patience()
 	newer, err := s.readTail(ctx, end, o.Stable, aCommit)
 	if err != nil {
 		return err
@@ -77,7 +77,8 @@ func (s *sequence) lack(class kafka.Class, offset int64, hint, format string, ar
 
 // patience makes a stuck function for the read before the fence, which judges identity and not state: a hole at the end
 // that no fetch passes (S41) must not hold it for ever. The read after the fence ends at our own record instead.
-func patience(tries int) func(int64, kafka.Offsets) error {
+func patience() func(int64, kafka.Offsets) error {
+	const tries = 3
 	left, at := tries, int64(-1)
 	return func(position int64, _ kafka.Offsets) error {
 		if position != at {
@@ -160,7 +161,7 @@ func (s *sequence) findResults(ctx context.Context, out record.Topic) error {
 	if err != nil {
 		return err
 	}
-	results := changelog{log: log, topic: out.Name, partition: partition, stuck: patience(3)}
+	results := changelog{log: log, topic: out.Name, partition: partition, stuck: patience()}
 	var last *trace
 	lowest := max(o.Start, o.Stable-resultOffsets)
 	for high, width := o.Stable, int64(firstWindow); high > lowest && last == nil; width *= windowGrowth {

@@ -14,7 +14,7 @@ func Last(ctx context.Context, log kafka.Log, topic string, partition int32) (*r
 	if err != nil {
 		return nil, err
 	}
-	c := changelog{log: log, topic: topic, partition: partition, stuck: patience(3)}
+	c := changelog{log: log, topic: topic, partition: partition, stuck: patience()}
 	t, err := c.readTail(ctx, o.Start, o.Stable, aCommit)
 	return t.commit, err
 }
