@@ -2,15 +2,20 @@ package tidemark
 
 import (
 	"context"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/tidemark-streams/tidemark/internal/kafka"
 	"github.com/tidemark-streams/tidemark/internal/recovery"
+	"github.com/tidemark-streams/tidemark/internal/store"
+	"github.com/tidemark-streams/tidemark/internal/store/storetest"
 )
 
 // narrow is a cluster that hands out little of the changelog at a time, and nothing any more when the life is spent.
@@ -74,14 +79,42 @@ func TestS53ProcessesThatNeverLiveLongEnough(t *testing.T) {
 	}
 }
 
+// What an interrupted replay could not keep is said although it does not come to its end: nobody else ever would (S53, S34).
+func TestS53SaysWhatIsNotKept(t *testing.T) {
+	w := newWorld(t, 2)
+	w.produce(6_000)
+	o := w.options()
+	o.Commit.MaxRecords = 4
+	w.run(o)
+	if err := os.RemoveAll(filepath.Join(w.dir, "job")); err != nil {
+		t.Fatal(err)
+	}
+	var log said
+	w.shortLife(time.Nanosecond, 60, map[int32]string{}, func(o *Options) {
+		o.Log = slog.New(slog.NewTextHandler(&log, nil))
+		o.Files = storetest.Hook(store.Disk, func(op storetest.Op, do func() error) error {
+			if op.Kind == "write" && strings.Contains(op.Path, ".checkpoint") {
+				return syscall.ENOSPC
+			}
+			return do()
+		})
+	})
+	if n := len(log.lines("is not kept")); n < 1 || n > 2 {
+		t.Errorf("it was said %d times of two tasks: %s", n, log.text.String())
+	}
+}
+
 // shortLife runs the job until its replays have taken so many fetches, and notes which tasks were recovered, and from what.
-func (w *world) shortLife(interval time.Duration, fetches int, from map[int32]string) {
+func (w *world) shortLife(interval time.Duration, fetches int, from map[int32]string, change ...func(*Options)) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), 30*time.Second)
 	defer cancel()
 	o := w.options()
 	spent := &atomic.Bool{}
 	o.Cluster, o.Checkpoint, o.UntilIdle = narrow{w.cluster, spent}, interval, false
+	for _, c := range change {
+		c(&o)
+	}
 	var mu sync.Mutex
 	o.Progress = func(e Event) {
 		mu.Lock()

@@ -94,6 +94,8 @@ func (r *runner) recover(ctx context.Context) (*life, error) {
 	rec := r.recovery(ctx, proc, turn, cancel)
 	recovered, err := rec.Run(ctx)
 	if err != nil {
+		interrupted := rec.Report()
+		r.warnings(&interrupted)
 		if full := context.Cause(ctx); kafka.ClassOf(full) == kafka.ClassPermanent {
 			return nil, full // the state does not fit
 		}
@@ -108,6 +110,13 @@ func (r *runner) recover(ctx context.Context) (*life, error) {
 		return nil, err
 	}
 	return l, nil
+}
+
+// warnings says what a recovery found on its way, be it one that did not come to its end.
+func (r *runner) warnings(report *recovery.Report) {
+	for _, warning := range report.Warnings {
+		r.log.Warn(warning)
+	}
 }
 
 // turn bounds how many tasks load and replay at the same time (I13). It is taken with the load, not before: a task that
@@ -287,9 +296,7 @@ func (l *life) open(proc Processor) (err error) {
 	l.showRecovered()
 	r.log.Info("recovered", "from", rec.Report.From, "why", rec.Report.Why, "commit", rec.Commit.Number, "live", rec.Commit.Live,
 		"replayed", rec.Report.Records, "ms", math.Round(milliseconds(now()-l.started)))
-	for _, warning := range rec.Report.Warnings {
-		r.log.Warn(warning)
-	}
+	r.warnings(&rec.Report)
 	r.app.emit(Event{Partition: r.partition, Kind: EventRecovered, Recovery: &rec.Report, Commit: rec.Commit, Waiting: l.task.Waiting()})
 	return nil
 }
