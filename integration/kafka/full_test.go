@@ -48,6 +48,9 @@ func (c *crew) sums(job *proof.Job) map[string]string {
 	sums := map[string]string{}
 	for _, file := range c.checkpoints(job) {
 		content, err := os.ReadFile(file)
+		if errors.Is(err, os.ErrNotExist) {
+			continue // a newer one has replaced it since
+		}
 		c.must(err)
 		sums[file] = fmt.Sprintf("%x", sha256.Sum256(content))
 	}
