@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/csv"
 	"encoding/json"
@@ -8,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/tidemark-streams/tidemark/reading"
@@ -25,15 +25,26 @@ type csvReader struct {
 	separator rune
 }
 
-func newCSVReader(from io.Reader, format *reading.Format) (*csvReader, error) {
-	c := &csvReader{rows: csv.NewReader(from)}
-	c.rows.ReuseRecord = true
+// newCSVReader reads the header. What stands between the cells is the separator given, or 0 for the one that the header
+// tells.
+func newCSVReader(from io.Reader, separator byte, format *reading.Format) (*csvReader, error) {
+	buffered := bufio.NewReader(from)
+	first, err := headerLine(buffered)
+	if err != nil {
+		return nil, fmt.Errorf("CSV header: %w", err)
+	}
+	if separator == 0 {
+		if separator, err = separatorOf(first, format); err != nil {
+			return nil, fmt.Errorf("CSV header: %w", err)
+		}
+	}
+	c := &csvReader{rows: csv.NewReader(io.MultiReader(bytes.NewReader(first), buffered))}
+	c.rows.ReuseRecord, c.rows.Comma = true, rune(separator)
 	header, err := c.rows.Read()
 	if err != nil {
 		return nil, fmt.Errorf("CSV header: %w", err)
 	}
 	header = slices.Clone(header)
-	header[0] = strings.TrimPrefix(header[0], "\uFEFF")
 	for i, name := range header {
 		if slices.Contains(header[:i], name) {
 			return nil, fmt.Errorf("CSV header: column %q is there twice", name)
@@ -49,6 +60,64 @@ func newCSVReader(from io.Reader, format *reading.Format) (*csvReader, error) {
 		c.columns = append(c.columns, i)
 	}
 	return c, nil
+}
+
+// maxHeader bounds the header of a CSV file.
+const maxHeader = 1 << 20
+
+// headerLine reads no more than the first row, which may have line ends in quotes, without a byte order mark before it.
+func headerLine(from *bufio.Reader) (line []byte, err error) {
+	for quoted := false; len(line) < maxHeader; {
+		c, err := from.ReadByte()
+		if err != nil && !errors.Is(err, io.EOF) {
+			return nil, err
+		}
+		if err == nil {
+			line = append(line, c)
+			quoted = quoted != (c == '"')
+		}
+		if err != nil || c == '\n' && !quoted {
+			return bytes.TrimPrefix(line, []byte("\uFEFF")), nil
+		}
+	}
+	return nil, fmt.Errorf("longer than %d bytes: is this CSV?", maxHeader)
+}
+
+// separatorOf is what stands between the cells of a header: a comma, a semicolon, a tab, or what the job has between the
+// cells of its rows, whichever of them stands there outside of quotes. A header that has none is one column.
+func separatorOf(header []byte, format *reading.Format) (byte, error) {
+	candidates := []byte{',', ';', '\t'}
+	if own := format.Separator; format.Columns != nil && !slices.Contains(candidates, own) {
+		candidates = append(candidates, own)
+	}
+	var found []byte
+	quoted := false
+	for _, c := range header {
+		quoted = quoted != (c == '"')
+		if !quoted && slices.Contains(candidates, c) && !slices.Contains(found, c) {
+			found = append(found, c)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return ',', nil
+	case 1:
+		return found[0], nil
+	}
+	return 0, fmt.Errorf("%q and %q both stand in it: say with --separator which of them is between the columns", found[0], found[1])
+}
+
+// parseSeparator reads what the command line says of separators.
+func parseSeparator(text string) (byte, error) {
+	switch {
+	case text == "":
+		return 0, nil
+	case text == "tab":
+		return '\t', nil
+	case len(text) != 1 || text[0] < ' ' || text[0] > '~' || text[0] == '"':
+		return 0, fmt.Errorf("--separator %q: want one character of ASCII other than a quote, or tab", text)
+	}
+	return text[0], nil
 }
 
 // next returns the next row as the job reads it. A row that cannot become that is a bad line; the rows after it can.

@@ -26,6 +26,7 @@ type produceOptions struct {
 	path   string
 
 	csv, points bool   // the form of the source, whatever its name
+	separator   string // of CSV
 	precision   string // of the timestamps of line protocol
 	key         string // path of the field that is the record's key
 	headers     []string
@@ -34,12 +35,7 @@ type produceOptions struct {
 	reason   string // of dead letters; "" for all
 }
 
-func (e *env) produceCommand() *cobra.Command {
-	var o produceOptions
-	cmd := &cobra.Command{
-		Use:   "produce -c FILE [flags] SOURCE|-",
-		Short: "Write JSON lines, CSV or line protocol into the job's input topic",
-		Long: `Write JSON lines, CSV or line protocol into the job's input topic, for trying out and for tests.
+const produceLong = `Write JSON lines, CSV or line protocol into the job's input topic, for trying out and for tests.
 
 Each JSON line's own bytes are a record's value; empty lines are left out. The record key is made of the fields
 input.partitioned_by: the text of one field, or a compact JSON array of strings for several, numbers as they are
@@ -50,6 +46,9 @@ the value too.
 
 SOURCE is a file of JSON lines; CSV with a header when it ends in .csv or --csv is given; line protocol when it ends in
 .lp or with --line-protocol; - is standard input. A file that ends in .gz is unpacked.
+
+What stands between the cells of CSV is a comma, a semicolon or a tab, or the input.csv.separator of the job: whichever the
+header has outside of quotes. --separator says so where a header has several of them.
 
 A row of CSV becomes an object: a cell that is a JSON number becomes that number, an empty one null, any other a string.
 With input.format csv it becomes a row of the job's columns.
@@ -65,7 +64,14 @@ record with its own key, value and headers, to the partition that its key has, o
 Those that were cut to fit are left out and counted. Nothing remembers what was sent: a second time sends it all again, and
 only what was refused is no harm then.
 
-The exit code is 0 only if every line was sent and acknowledged by all replicas in sync.`,
+The exit code is 0 only if every line was sent and acknowledged by all replicas in sync.`
+
+func (e *env) produceCommand() *cobra.Command {
+	var o produceOptions
+	cmd := &cobra.Command{
+		Use:   "produce -c FILE [flags] SOURCE|-",
+		Short: "Write JSON lines, CSV or line protocol into the job's input topic",
+		Long:  produceLong,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if o.fromDead {
 				return arguments()(cmd, args)
@@ -80,8 +86,8 @@ The exit code is 0 only if every line was sent and acknowledged by all replicas 
 				return usage(fmt.Errorf("--reason %s: want --from-dead-letters with one of %v", o.reason, job.Reasons()))
 			case o.csv && o.points:
 				return usage(errors.New("--csv and --line-protocol: the source is one of the two"))
-			case o.fromDead && (o.csv || o.points || o.key != "" || o.headers != nil):
-				return usage(errors.New("--from-dead-letters: records are sent again as they are, without --csv, --line-protocol, --key and --header"))
+			case o.fromDead && (o.csv || o.points || o.separator != "" || o.key != "" || o.headers != nil):
+				return usage(errors.New("--from-dead-letters: records are sent again as they are, without --csv, --separator, --line-protocol, --key and --header"))
 			case o.fromDead:
 				return e.produceAgain(cmd.Context(), o)
 			}
@@ -95,6 +101,7 @@ The exit code is 0 only if every line was sent and acknowledged by all replicas 
 	cmd.Flags().BoolVar(&o.fromDead, "from-dead-letters", false, "the source is the job's dead letter topic")
 	cmd.Flags().StringVar(&o.reason, "reason", "", "only dead letters with this reason")
 	cmd.Flags().BoolVar(&o.csv, "csv", false, "the source is CSV whatever its name")
+	cmd.Flags().StringVar(&o.separator, "separator", "", "what stands between the cells of CSV: a character, or tab; by default the header tells")
 	cmd.Flags().BoolVar(&o.points, "line-protocol", false, "the source is line protocol whatever its name")
 	cmd.Flags().StringVar(&o.precision, "precision", "ns", "unit of the timestamps of line protocol: s, ms, us or ns")
 	cmd.Flags().StringVar(&o.key, "key", "", "field of a line that becomes the record's key")
@@ -147,6 +154,14 @@ func (o *produceOptions) name() string {
 // source tells the form of a source by what was said, or else by its name.
 func (o *produceOptions) source(file io.Reader, input *config.Input) (source, error) {
 	name := strings.TrimSuffix(o.path, ".gz")
+	isCSV := o.csv || !o.points && strings.HasSuffix(name, ".csv")
+	separator, err := parseSeparator(o.separator)
+	if err == nil && o.separator != "" && !isCSV {
+		err = errors.New("--separator: the source is no CSV, whose name ends in .csv; --csv says so of any other")
+	}
+	if err != nil {
+		return nil, usage(err)
+	}
 	switch {
 	case o.points || !o.csv && strings.HasSuffix(name, ".lp"):
 		precision, err := reading.ParseUnit(o.precision)
@@ -154,8 +169,8 @@ func (o *produceOptions) source(file io.Reader, input *config.Input) (source, er
 			return nil, usage(fmt.Errorf("--precision %s: want s, ms, us or ns", o.precision))
 		}
 		return newPointReader(file, precision, input)
-	case o.csv || strings.HasSuffix(name, ".csv"):
-		return newCSVReader(file, &input.Format)
+	case isCSV:
+		return newCSVReader(file, separator, &input.Format)
 	}
 	return &lineReader{from: file}, nil
 }
