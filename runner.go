@@ -402,10 +402,7 @@ func (l *life) committed(s sent) error {
 	l.r.board.trouble.Store(nil)
 	l.r.app.totals.committed(before, l.task.Committed(), inputs, s.took)
 	l.r.board.committed(before, l.task.Committed())
-	if t := &l.r.app.totals; t.holdBack() {
-		l.r.log.Warn("record timestamps hold stream time back: more than 1 % of the readings accepted are later than their records, "+
-			"and windows close by the earlier of the two", "ahead_of_record", t.ahead.Load(), "accepted", t.accepted.Load())
-	}
+	l.r.app.totals.warn(l.r.log)
 	l.shown.at, l.shown.took = time.Now(), s.took
 	l.reportFirst()
 	l.tellGroup()

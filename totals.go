@@ -1,6 +1,7 @@
 package tidemark
 
 import (
+	"log/slog"
 	"math"
 	"slices"
 	"sync"
@@ -28,6 +29,7 @@ type totals struct {
 	ahead       atomic.Int64
 	untimed     atomic.Int64
 	duplicates  atomic.Int64
+	inexact     atomic.Int64 // values, not readings
 	replayed    atomic.Int64
 	unproved    atomic.Int64
 	saved       atomic.Int64
@@ -37,6 +39,7 @@ type totals struct {
 	latency     latency
 	letters     letters
 	heldBack    atomic.Bool                          // ahead is a large share, and that was told
+	toldInexact atomic.Bool                          // there were inexact values, and that was told
 	aggregation atomic.Pointer[[]*aggregationTotals] // in the Processor's order; nil before there is one
 }
 
@@ -73,6 +76,7 @@ func (t *totals) committed(before, after *record.Commit, records int, took time.
 	t.ahead.Add(int64(a.Ahead - b.Ahead))
 	t.untimed.Add(int64(a.Untimed - b.Untimed))
 	t.duplicates.Add(int64(a.Duplicates - b.Duplicates))
+	t.inexact.Add(int64(a.Inexact - b.Inexact))
 	for i, g := range *t.aggregation.Load() {
 		b, a := &before.Aggregations[i], &after.Aggregations[i]
 		g.folded.Add(int64(a.Folded - b.Folded))
@@ -89,6 +93,23 @@ func (t *totals) holdBack() bool {
 	const enough = 1000
 	accepted := t.accepted.Load()
 	return accepted >= enough && t.ahead.Load() > accepted/100 && t.heldBack.CompareAndSwap(false, true)
+}
+
+// warn says once each what users should know of their readings.
+func (t *totals) warn(log *slog.Logger) {
+	if t.holdBack() {
+		log.Warn("record timestamps hold stream time back: more than 1 % of the readings accepted are later than their records, "+
+			"and windows close by the earlier of the two", "ahead_of_record", t.ahead.Load(), "accepted", t.accepted.Load())
+	}
+	if t.roundsOff() {
+		log.Warn("values that no double holds were taken as the nearest one: above 2^53 the last digits are others, and what is too small is 0; "+
+			"input.numbers: int64 takes whole numbers as they are", "inexact_values", t.inexact.Load())
+	}
+}
+
+// roundsOff tells, once, that there were values which are another number than the one written (C03).
+func (t *totals) roundsOff() bool {
+	return t.inexact.Load() > 0 && t.toldInexact.CompareAndSwap(false, true)
 }
 
 // letters count dead letters by reason. A commit that has any takes the lock once.
@@ -160,7 +181,7 @@ func (t *totals) told() status.Totals {
 		Checkpoints: t.saved.Load(), CheckpointFailures: t.saveFailed.Load(), CommitSeconds: t.latency.told(), Recoveries: t.recoveries.counts(),
 		Readings: status.Readings{In: t.in.Load(), Accepted: t.accepted.Load(), DeadLettered: t.dead.Load(), Filtered: t.filtered.Load(),
 			Skipped: t.skipped.Load(), Repeated: t.repeated.Load(), Ahead: t.ahead.Load(), Untimed: t.untimed.Load(),
-			Duplicates: t.duplicates.Load()},
+			Duplicates: t.duplicates.Load()}, Inexact: t.inexact.Load(),
 		Failures: status.Failures{Transient: t.failures[kafka.ClassTransient].Load(), Fenced: t.failures[kafka.ClassFenced].Load(),
 			Permanent: t.failures[kafka.ClassPermanent].Load(), Lost: t.failures[kafka.ClassLost].Load(), Corrupt: t.failures[kafka.ClassCorrupt].Load()},
 		Aggregations: []status.AggregationTotals{}, DeadLetters: t.letters.told(),

@@ -93,8 +93,13 @@ func TestReadingsAddUp(t *testing.T) {
 		for i, value := range []string{`{`, fmt.Sprintf(`{"device":"a","ts":%d,"value":3}`, silenceStart)} {
 			w.cluster.Append("in", int32(i%2), kafka.Record{Key: []byte("a"), Timestamp: silenceStart, Value: []byte(value)})
 		}
+		w.cluster.Append("in", 0, kafka.Record{Key: []byte("a"), Timestamp: silenceStart, // C03; not dedup's, for its time is another
+			Value: fmt.Appendf(nil, `{"device":"a","ts":%d,"value":9007199254740993}`, silenceStart+5001)})
 		s := d.healthy()
-		if n := s.Totals.Readings; n.Accepted != 3 || n.DeadLettered != 1 || n.Filtered != 1 || n.Duplicates != 1 {
+		if s.Totals.Inexact != 1 {
+			t.Errorf("%d inexact values, want 1", s.Totals.Inexact)
+		}
+		if n := s.Totals.Readings; n.Accepted != 4 || n.DeadLettered != 1 || n.Filtered != 1 || n.Duplicates != 1 {
 			t.Errorf("%+v", n)
 		}
 		all := []status.Readings{s.Totals.Readings}

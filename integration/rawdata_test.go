@@ -64,11 +64,10 @@ var rawSets = map[string]rawSet{
 		rows:    true,
 		metric:  map[string]string{"hz": "GridMs.Hz", "watt": "GridMs.TotW", "out": "Metering.TotWhOut", "va": "GridMs.PhV.phsA"},
 	},
-	// A date and a time of day in columns of their own, decimal commas, an hour that comes twice. The header is left out.
+	// A date and a time of day in columns of their own, decimal commas between semicolons, an hour that comes twice.
 	"two columns": {
 		file: "fluvius_electricity_15min.csv.gz", truth: "fluvius_15min_dst",
-		input: `key: [Meter, Register], on_missing: skip, format: csv, csv: {columns: ["From (date)", "From (time)", u, v, ean, Meter, type, Register, Volume, unit, status, more], separator: ;},
-        values: [{name: volume, field: Volume, text: true, decimal: comma}],
+		input: `key: [Meter, Register], on_missing: skip, values: [{name: volume, field: Volume, text: true, decimal: comma}],
         time: {field: "From (date)", then: "From (time)", unit: "DD/MM/YYYY hh:mm:ss", zone: Europe/Brussels, max_ahead: off}`,
 		device: func(string) string { return "fluvius-1" },
 		metric: map[string]string{"Offtake Day": "Offtake Day", "Offtake Night": "Offtake Night", "Injection Day": "Injection Day", "Injection Night": "Injection Night"},
@@ -76,10 +75,16 @@ var rawSets = map[string]rawSet{
 			for i := range lines { // a spreadsheet's way to keep a number a text, which is no CSV
 				lines[i] = strings.Replace(lines[i], `="`, `"`, 1)
 			}
-			return lines[1:]
+			return lines
 		},
-		rows:  true,
 		twice: 1698537600000, // 02:00 of 29 October 2023: texts without a zone cannot say which of the two
+	},
+	// Year, month, day and hour in columns of their own, as numbers with one digit or two, and NA for no value.
+	"four columns": {
+		file: "PRSA_Data_Changping_20130301-20170228.csv.gz", truth: "beijing_prsa",
+		input: `key: [station], on_missing: skip, values: {pm: {field: "PM2\\.5", missing: ["NA"]}, co: {field: CO, missing: ["NA"]}, temp: {field: TEMP, missing: ["NA"]}},
+        time: {field: year, then: [month, day, hour], unit: YYYY M D h, zone: Asia/Shanghai, max_ahead: off}`,
+		metric: map[string]string{"pm": "PM2.5", "co": "CO", "temp": "TEMP"},
 	},
 	// -7999 for no value, in a column beside others that have one. Year, day of the year and hhmm are no time that a job can
 	// be told of, so a date is put in front.

@@ -65,6 +65,52 @@ func TestC03LargeIntegers(t *testing.T) {
 	}
 }
 
+// C03, C22: what is another number as a double is counted where it shows, however the value is found; with whole numbers
+// nothing is.
+func TestC03Inexact(t *testing.T) {
+	plain, text, comma := reading.Number{}, reading.Number{Text: true}, reading.Number{Text: true, Comma: true}
+	doubled, sum, guard := reading.Number{Convert: "x * 2"}, reading.Number{Value: "value + other"}, reading.Number{Value: "min(number(value), 5)"}
+	for _, c := range []struct {
+		number reading.Number
+		value  string
+		want   int32
+	}{
+		{plain, "9007199254740991", 0}, {plain, "9007199254740992", 0}, {plain, "9007199254740993", 1}, {plain, "-9007199254740993", 1},
+		{plain, "9007199254740994.0", 0}, {plain, "9007199254740993.0", 1}, {plain, "900719925474099.3e1", 1}, {plain, "9007199254740993e1", 0},
+		{plain, "9007199254740993e3", 1}, {plain, "9007199254740991.4", 0}, {plain, "9007199254740991.6", 1}, {plain, "9007199254740992.4", 1},
+		{plain, "228930314431312345", 1}, {plain, "999999999999999999", 1}, {plain, "1000000000000000000", 0}, {plain, "9223372036854775807", 1},
+		{plain, "9223372036854775808", 0}, {plain, "18446744073709551616", 0}, {plain, "18446744073709551617", 1}, {plain, "1e22", 0}, {plain, "1e23", 1},
+		{plain, "1.7976931348623157e308", 1}, {plain, "99999999999999991611392", 0}, {plain, "-0.0", 0}, {plain, "0e999", 0}, {plain, "0.000e-7", 0},
+		{plain, "5e-400", 1}, {plain, "-0.01e-400", 1}, {plain, "2e-324", 1}, {plain, "3e-324", 0}, {plain, "0.1", 0}, {plain, "0.1234567890123456789012", 0},
+		{text, `"9007199254740993"`, 1}, {text, `" +9007199254740994 "`, 0}, {text, "9007199254740993", 1}, {text, `"5e-400"`, 1},
+		{comma, `"9007199254740992,5"`, 1}, {comma, `"21,37"`, 0}, {doubled, "9007199254740993", 1}, {doubled, "9007199254740991", 0},
+		{sum, "9007199254740993", 1}, {sum, "9007199254740991", 0}, {guard, `"9007199254740993"`, 1}, {guard, "1e23", 1}, {guard, "7", 0},
+	} {
+		f := formats()[0]
+		f.Numbers = []reading.Number{c.number}
+		value := fmt.Appendf(nil, `{"device":"a","ts":1704067201000,"value":%s,"other":1}`, c.value)
+		r := newReader(t, f)
+		for range 2 {
+			if got, refusal := r.Read(value, -1); refusal != nil || got.Inexact != c.want {
+				t.Fatalf("%s as %+v: %+v (%v), want %d inexact", c.value, c.number, got, refusal, c.want)
+			}
+		}
+		if n := testing.AllocsPerRun(10, func() { r.Read(value, -1) }); n != 0 {
+			t.Errorf("%s as %+v: %v allocations", c.value, c.number, n)
+		}
+	}
+	f := formats()[0]
+	f.Values, f.Whole = []string{"value", "other"}, true
+	value := []byte(`{"device":"a","ts":1704067201000,"value":9007199254740993,"other":9223372036854775807}`)
+	if got, refusal := newReader(t, f).Read(value, -1); refusal != nil || got.Inexact != 0 || got.Whole[1] != math.MaxInt64 {
+		t.Errorf("whole numbers: %+v (%v)", got, refusal)
+	}
+	f.Whole = false
+	if got, _ := newReader(t, f).Read(value, -1); got.Inexact != 2 {
+		t.Errorf("two values: %+v", got)
+	}
+}
+
 func TestC05NullIsNotZero(t *testing.T) {
 	list := slices.Concat(valued("", "10"), valued("null_field", "null"),
 		[]outcome{{`{"device":"a","ts":1704067201000}`, "missing_field"}},

@@ -3,6 +3,7 @@ package reading
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 	"unicode/utf8"
 )
@@ -78,8 +79,13 @@ func (c *checker) checkClock() {
 			c.add("time layout %q has no Z: the zone of the times must be configured", k.Layout)
 		}
 	}
-	if k.Then != "" && !k.Record && c.Unit.Numeric() && (k.Also == 0 || k.Also.Numeric()) {
+	if len(k.Then) > 0 && !k.Record && c.Unit.Numeric() && (k.Also == 0 || k.Also.Numeric()) {
 		c.add("time then: a second text needs a time that is a text: want rfc3339, iso8601 or a layout")
+	}
+	for i, path := range k.Then {
+		if path == c.Time || slices.Contains(k.Then[:i], path) {
+			c.add("time then: field %q is there twice", path)
+		}
 	}
 	if k.Plus != "" && !k.PlusUnit.Numeric() {
 		c.add("time plus: unit %s, want s, ms, us or ns", k.PlusUnit)
@@ -87,7 +93,7 @@ func (c *checker) checkClock() {
 	switch {
 	case c.Time == "" && !k.Record:
 		c.add("time: the name of a field is empty")
-	case k.Record && (c.Time != "" || k.Then != "" || k.Plus != "" || k.Take != ""):
+	case k.Record && (c.Time != "" || len(k.Then) > 0 || k.Plus != "" || k.Take != ""):
 		c.add("time: the record's timestamp is the event time, and no field has a part in it")
 	}
 }

@@ -19,7 +19,7 @@ type program struct {
 	values   []valueOf
 	time     int // field, failed for the record's timestamp
 	plus     int // field, failed for none
-	then     int // field, failed for none
+	then     []int
 	take     *pattern
 	layout   *layout
 	number   Unit // of numeric times, 0 for none
@@ -59,7 +59,7 @@ func (f *Format) compile() (*program, error) {
 	if err := c.checkPlain(); err != nil {
 		return nil, err
 	}
-	p := &program{places: make(map[string]int), time: failed, plus: failed, then: failed}
+	p := &program{places: make(map[string]int), time: failed, plus: failed}
 	p.scan.init()
 	levels := c.each()
 	c.key(p, levels)
@@ -222,8 +222,9 @@ func (c *checker) clock(p *program) {
 	if p.time, at = c.field(p, "time", c.Time); c.Clock.Take == "" {
 		c.use("time", c.Time, at)
 	}
-	if c.Clock.Then != "" {
-		p.then, _ = c.field(p, "time then", c.Clock.Then)
+	for _, path := range c.Clock.Then {
+		i, _ := c.field(p, "time then", path)
+		p.then = append(p.then, i)
 	}
 	if c.Clock.Plus != "" {
 		p.plus, _ = c.field(p, "time plus", c.Clock.Plus)
@@ -361,7 +362,9 @@ func (p *program) reorder(order []int) {
 	}
 	final(&p.time)
 	final(&p.plus)
-	final(&p.then)
+	for i := range p.then {
+		final(&p.then[i])
+	}
 	nodes(p.where)
 	for i := range p.parts {
 		final(&p.parts[i].field)

@@ -57,6 +57,7 @@ func (s *scanner) operandOf(i int) operand {
 	switch f.kind {
 	case kindNumber:
 		o.number, _ = f.num.float(s.data[f.start:f.end])
+		s.noteRounding(o.number, s.data[f.start:f.end])
 	case kindText:
 		o.text = s.fieldText(f)
 	case kindBool:

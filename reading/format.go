@@ -92,7 +92,11 @@ type Format struct {
 	Where       string   // condition: readings for which it does not hold are filtered; "" for none
 	SkipMissing bool     // a reading that lacks a value is filtered, not refused
 	Sequence    *Part    // what tells the readings of a key apart for dedup; nil for nothing but their times
-	Whole       bool     // values are whole numbers of 64 bits, taken without loss; others are refused
+
+	// Whole says that values are whole numbers of 64 bits, taken without loss, and others are refused. Without it a value is
+	// the double nearest to the number written, which is that number as far as it shows, but for two cases that are counted
+	// (Reading.Inexact): a double of 2^53 or more that is another number, and a number that is not 0 and becomes 0.
+	Whole bool
 }
 
 // Origin is where a key field comes from.
@@ -146,7 +150,7 @@ type Clock struct {
 	Zone     *time.Location // of texts without a zone; nil when there are none
 	Take     string         // pattern: the part of a text to take
 	Text     bool           // a text that holds a number will do where a number is due
-	Then     string         // path of a text that follows the first one after a blank, as a time of day does a date. "" for none
+	Then     []string       // paths of texts that follow the first one, each after a blank, as a time of day does a date
 	Plus     string         // path of a number that is added; absent or null it is 0. "" for none
 	PlusUnit Unit           // its unit
 }

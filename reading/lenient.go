@@ -11,6 +11,7 @@ import (
 func (r *Reader) lenientValue(v *valueOf, to *float64) (f finding) {
 	s := &r.program.scan
 	var n float64
+	s.rounded = false
 	if v.compute != nil {
 		n, f = s.computed(v)
 	} else {
@@ -29,6 +30,9 @@ func (r *Reader) lenientValue(v *valueOf, to *float64) (f finding) {
 	case v.Range != nil && (n < v.Range.Min || n > v.Range.Max):
 		s.refuseValue(v, OutOfRange, fmt.Sprintf("is %s, plausible is %s", shownNumber(n), v.Range))
 		return wrong
+	}
+	if s.rounded {
+		r.countInexact()
 	}
 	*to = n
 	return there
@@ -81,6 +85,7 @@ func (s *scanner) read(v *valueOf) (float64, finding) {
 			s.refuseValue(v, NotFinite, "is beyond the range of a double, want a finite number")
 			return 0, wrong
 		}
+		s.noteRounding(n, s.data[f.start:f.end])
 		return s.unlessMissing(v, n)
 	case kindText:
 		return s.readText(v, s.fieldText(f))
@@ -131,7 +136,13 @@ func (s *scanner) readText(v *valueOf, text []byte) (float64, finding) {
 		s.refuseValue(v, NotFinite, "is beyond the range of a double, want a finite number")
 		return 0, wrong
 	}
+	s.noteRounding(n, token)
 	return s.unlessMissing(v, n)
+}
+
+// noteRounding takes down that a number which a value is made of is not the one written.
+func (s *scanner) noteRounding(f float64, token []byte) {
+	s.rounded = s.rounded || suspect(f) && inexact(f, token)
 }
 
 // unlessMissing is a number, unless it stands for no value.

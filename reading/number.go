@@ -1,6 +1,10 @@
 package reading
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"math"
+	"strconv"
+)
 
 // number is a scanned number: (-1)^neg * mant * 10^exp, when exact.
 type number struct {
@@ -130,4 +134,64 @@ func (n *number) float(token []byte) (float64, bool) {
 		return f, true
 	}
 	return parseToken(token)
+}
+
+// suspect tells whether a double may stand for another number than the one written in a way that matters (C03, C22): it
+// is 0, or of a size at which doubles are further apart than whole numbers are, or infinite.
+func suspect(f float64) bool {
+	const sign = 1 // shifted out; and 0 becomes the largest of all
+	return math.Float64bits(f)<<sign-1 >= math.Float64bits(beyondExact)<<sign-1
+}
+
+// inexact tells whether a suspect double is another number than its token.
+func inexact(f float64, token []byte) bool {
+	switch {
+	case f == 0:
+		return !zero(token)
+	case math.IsInf(f, 0):
+		return true
+	}
+	const plain = 18 // digits of which every number fits
+	if token[0] == '-' {
+		token = token[1:]
+	}
+	if size := math.Abs(f); size < 1e18 && len(token) <= plain {
+		n, whole := uint64(0), true
+		for _, c := range token {
+			n, whole = n*10+uint64(c-'0'), whole && c-'0' <= 9
+		}
+		if whole {
+			return n != uint64(size)
+		}
+	}
+	return otherDigits(math.Abs(f), token)
+}
+
+// zero tells whether a number's token stands for 0.
+func zero(token []byte) bool {
+	for _, c := range token {
+		switch {
+		case c-'1' < 9:
+			return false
+		case c|0x20 == 'e':
+			return true
+		}
+	}
+	return true
+}
+
+// otherDigits tells whether a large double, which is a whole number, has other digits than a token without a sign.
+func otherDigits(f float64, token []byte) bool {
+	var buffer [310]byte // the largest double has 309 digits
+	digits := strconv.AppendFloat(buffer[:0], f, 'f', 0, 64)
+	d := parseDecimal(token)
+	if d.size > d.point || d.point != int64(len(digits)) {
+		return true
+	}
+	for i, c := range digits {
+		if d.digit(int64(i)) != int64(c-'0') {
+			return true
+		}
+	}
+	return false
 }

@@ -29,6 +29,8 @@ type verdict struct {
 	time   int64
 	nanos  int32
 	values []float64
+
+	inexact int
 }
 
 const documentFault = "document"
@@ -175,8 +177,24 @@ func judgeFields(f reading.Format, fields map[string]any, recordTimestamp int64)
 			return verdict{reason: "not_finite"}
 		}
 		v.values = append(v.values, value)
+		if otherNumber(number, value) {
+			v.inexact++
+		}
 	}
 	return v
+}
+
+// otherNumber tells whether a double that is 0, or 2^53 or more, is another number than the one written.
+func otherNumber(number string, value float64) bool {
+	part := numberShape.FindStringSubmatch(number)
+	if value == 0 {
+		return strings.Trim(part[2]+part[3], "0") != ""
+	}
+	if math.Abs(value) < 1<<53 {
+		return false
+	}
+	exact, _ := new(big.Float).SetMode(big.ToNearestEven).SetPrec(4000).SetString(number)
+	return exact.Cmp(big.NewFloat(value)) != 0
 }
 
 func keyText(fields map[string]any, name string) (text, reason string) {
@@ -349,6 +367,8 @@ func differReading(got *reading.Reading, want verdict) string {
 		return fmt.Sprintf("accepted as %v, want %s", got, want.reason)
 	case got.Time != want.time || got.Nanos != want.nanos:
 		return fmt.Sprintf("time %d ms + %d ns, want %d ms + %d ns", got.Time, got.Nanos, want.time, want.nanos)
+	case int(got.Inexact) != want.inexact:
+		return fmt.Sprintf("%d inexact values, want %d", got.Inexact, want.inexact)
 	case len(got.Key) != len(want.key) || len(got.Values) != len(want.values):
 		return fmt.Sprintf("key %q, values %v, want %q, %v", got.Key, got.Values, want.key, want.values)
 	}

@@ -103,7 +103,10 @@ func (f *Format) Meaning() string {
 	more("zone", k.Zone != nil, k.Zone)
 	more("take", k.Take != "", fmt.Sprintf("%q", k.Take))
 	more("text", k.Text, true)
-	more("then", k.Then != "", fmt.Sprintf("%q", k.Then))
+	if len(k.Then) == 1 {
+		more("then", true, fmt.Sprintf("%q", k.Then[0]))
+	}
+	more("then", len(k.Then) > 1, fmt.Sprintf("%q", k.Then))
 	more("plus", k.Plus != "", fmt.Sprintf("%q %s", k.Plus, k.PlusUnit))
 	more("each", f.Each != "", fmt.Sprintf("%q", f.Each))
 	more("columns", len(f.Columns) > 0, fmt.Sprintf("%q %q", f.Columns, f.Separator))

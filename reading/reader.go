@@ -10,6 +10,7 @@ type Reading struct {
 	Sequence []byte    // of Format.Sequence: decoded text, or a number's JSON token
 	Values   []float64 // the values in the order configured, one only with Format.Series; finite
 	Whole    []int64   // the same without loss, with Format.Whole only
+	Inexact  int32     // how many of the values are another number than the one written, see [Format.Whole]; 0 with it
 }
 
 // Record is what a record brings along. A Reader does not change it.
@@ -35,7 +36,8 @@ type Reader struct {
 	record  *Record
 	reading Reading
 	single  Record // of Read
-	joined  []byte // the text of a time in two fields
+	joined  []byte // the text of a time in several fields
+	ends    []int  // of each field's text in it
 
 	item int      // the item judged last, failed for none; what was found out about it is
 	head *Refusal // why it is no reading at all,
@@ -111,7 +113,7 @@ func (r *Reader) Reading(i int) (*Reading, *Refusal) {
 	if r.head != nil {
 		return nil, r.head
 	}
-	r.reading.Index = int32(i)
+	r.reading.Index, r.reading.Inexact = int32(i), 0
 	for v := first; v < past; v++ {
 		f := r.value(v, &r.reading.Values[v-first])
 		if f == there && r.format.Whole {
@@ -203,8 +205,18 @@ func (r *Reader) value(i int, to *float64) finding {
 		s.refuseField(NotFinite, v.field, "is beyond the range of a double, want a finite number")
 		return wrong
 	}
+	if suspect(n) && inexact(n, s.data[f.start:f.end]) {
+		r.countInexact()
+	}
 	*to = n
 	return there
+}
+
+// countInexact counts a value that is not the number written. With whole numbers the double is of no account.
+func (r *Reader) countInexact() {
+	if !r.format.Whole {
+		r.reading.Inexact++
+	}
 }
 
 // lack is whether a field that is not what was wanted is missing or wrong.

@@ -19,6 +19,8 @@ type scanner struct {
 	text  []byte // decoded names and texts of this document
 	token []byte // the number that a text held last, as JSON writes it
 
+	rounded bool // whether a number read since this was cleared is another than the one written
+
 	skipped number // the number scanned last in a field that is not configured
 	escaped bool   // whether the string scanned last has escapes
 

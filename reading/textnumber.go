@@ -71,7 +71,11 @@ func (s *scanner) textNumber(text []byte, comma bool) (float64, bool) {
 	if token == nil {
 		return 0, false
 	}
-	return parseToken(token)
+	f, ok := parseToken(token)
+	if ok {
+		s.noteRounding(f, token)
+	}
+	return f, ok
 }
 
 // parseToken is the double nearest to a number as JSON writes it. ParseFloat does not keep its argument; a string made

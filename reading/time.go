@@ -2,6 +2,7 @@ package reading
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -81,11 +82,8 @@ func (r *Reader) textTime(i int) (t instant, ok bool) {
 	p := r.program
 	s := &p.scan
 	text, ok := r.timeText(i)
-	if ok && p.then != failed {
-		r.joined = append(append(r.joined[:0], text...), ' ')
-		text, ok = r.timeText(p.then)
-		r.joined = append(r.joined, text...)
-		text = r.joined
+	if ok && len(p.then) > 0 {
+		text, ok = r.join(text)
 	}
 	if !ok {
 		return t, false
@@ -100,19 +98,47 @@ func (r *Reader) textTime(i int) (t instant, ok bool) {
 			return exactInstant(token, p.number), true
 		}
 	}
-	fault := "is no number of " + unitWords[p.number]
+	fault, at := "is no number of "+unitWords[p.number], 0
 	switch p.text {
 	case RFC3339:
 		t, fault = parseRFC3339(text)
 	case ISO8601:
 		t, fault = parseISO8601(text, r.format.Clock.Zone)
 	case Layout:
-		t, fault = p.layout.parse(text, r.format.Clock.Zone)
+		t, fault, at = p.layout.parse(text, r.format.Clock.Zone)
 	}
 	if fault != "" {
-		return t, s.refuseField(BadTime, i, fault)
+		return t, r.refuseTime(i, fault, at)
 	}
 	return t, true
+}
+
+// join puts the texts of a time in several fields behind one another.
+func (r *Reader) join(text []byte) (joined []byte, ok bool) {
+	r.joined, r.ends = append(r.joined[:0], text...), append(r.ends[:0], len(text))
+	for _, i := range r.program.then {
+		if text, ok = r.timeText(i); !ok {
+			return nil, false
+		}
+		r.joined = append(append(r.joined, ' '), text...)
+		r.ends = append(r.ends, len(r.joined))
+	}
+	return r.joined, true
+}
+
+// refuseTime notes the fault of a time that is a text; of one in several fields, that field which has the fault's place,
+// and the whole text.
+func (r *Reader) refuseTime(i int, fault string, at int) bool {
+	p := r.program
+	if len(p.then) == 0 {
+		return p.scan.refuseField(BadTime, i, fault)
+	}
+	if p.take == nil {
+		if n, _ := slices.BinarySearch(r.ends, at); n > 0 {
+			i = p.then[n-1]
+		}
+	}
+	return p.scan.refuseField(BadTime, i, fmt.Sprintf("%s; the fields of the time make %q", fault, r.joined[:min(len(r.joined), longestTime)]))
 }
 
 // timeWanted says how a time is written.

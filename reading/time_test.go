@@ -211,7 +211,7 @@ func TestGuard(t *testing.T) {
 func TestTimeInTwoFields(t *testing.T) {
 	f := formats()[0]
 	f.Time, f.Unit, f.Min = "date", reading.Layout, 0
-	f.Clock = reading.Clock{Layout: "DD/MM/YYYY hhmm", Zone: time.FixedZone("", 3600), Then: "of.day"}
+	f.Clock = reading.Clock{Layout: "DD/MM/YYYY hhmm", Zone: time.FixedZone("", 3600), Then: []string{"of.day"}}
 	r := newReader(t, f)
 	for _, c := range []struct {
 		members string
@@ -224,8 +224,10 @@ func TestTimeInTwoFields(t *testing.T) {
 		{`"date":"31/12/2023","of":{"day":null}`, 0, "null_field of.day"},
 		{`"date":"31/12/2023","of":{"day":true}`, 0, "wrong_type of.day"},
 		{`"of":{"day":"2330"}`, 0, "missing_field date"},
-		{`"date":"31/12/2023","of":{"day":"2360"}`, 0, "bad_time date"},
-		{`"date":"31/12/2023","of":{"day":""}`, 0, "bad_time date"},
+		{`"date":"31/12/2023","of":{"day":"2360"}`, 0, "bad_time of.day"},
+		{`"date":"31/12/2023","of":{"day":""}`, 0, "bad_time of.day"},
+		{`"date":"31/13/2023","of":{"day":"2330"}`, 0, "bad_time date"},
+		{`"date":"30/02/2023","of":{"day":"2330"}`, 0, "bad_time date"},
 	} {
 		got, refusal := r.Read([]byte(`{"device":"a","value":1,`+c.members+`}`), -1)
 		told := ""
@@ -239,5 +241,89 @@ func TestTimeInTwoFields(t *testing.T) {
 	value := []byte(`{"device":"a","value":1,"date":"31/12/2023","of":{"day":"2330"}}`)
 	if n := testing.AllocsPerRun(100, func() { r.Read(value, -1) }); n != 0 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+// TestTimeInManyFields: year, month, day and hour in fields of their own, as texts or as numbers, with one digit or two, are one
+// local time; what is wrong with one of them is told with its name and place, and with what they make together.
+func TestTimeInManyFields(t *testing.T) {
+	f := formats()[0]
+	f.Time, f.Unit, f.Min = "y", reading.Layout, 0
+	f.Clock = reading.Clock{Layout: "YYYY M D h", Zone: time.FixedZone("", 8*3600), Then: []string{"m", "d", "h"}}
+	r := newReader(t, f)
+	for _, c := range []struct {
+		members string
+		want    int64
+		refusal string
+	}{
+		{`"y":2013,"m":3,"d":1,"h":0`, 1362067200000, ""},
+		{`"h":"23","d":"01","m":"\u0033","y":"2013"`, 1362150000000, ""},
+		{`"y":2016,"m":2,"d":29,"h":7`, 1456700400000, ""},
+		{`"y":2015,"m":2,"d":29,"h":7`, 0, `bad_time "d" at byte 43: is a day that the calendar does not have; the fields of the time make "2015 2 29 7"`},
+		{`"y":2015,"m":13,"d":29,"h":7`, 0, `bad_time "m" at byte 37: is a day that the calendar does not have; the fields of the time make "2015 13 29 7"`},
+		{`"y":2015,"m":0,"d":29,"h":7`, 0, `bad_time "m" at byte 37`},
+		{`"y":2015,"m":1,"d":29,"h":24`, 0, `bad_time "h" at byte 50: is a time of day beyond 23:59:59`},
+		{`"y":15,"m":1,"d":29,"h":7`, 0, `bad_time "y" at byte 28: is no time as YYYY M D h`},
+		{`"y":20156,"m":1,"d":29,"h":7`, 0, `bad_time "y"`},
+		{`"y":2015,"m":1,"d":2.0,"h":7`, 0, `bad_time "d"`},
+		{`"y":2015,"m":1,"d":2,"h":-7`, 0, `bad_time "h"`},
+		{`"y":2015,"m":1,"d":2,"h":"7x"`, 0, `bad_time "h"`},
+		{`"y":2015,"m":"","d":2,"h":7`, 0, `bad_time "m"`},
+		{`"y":2015,"m":"1 5","d":2,"h":7`, 0, `bad_time "d"`}, // what is missing is looked for where it should begin
+		{`"y":2015,"m":1,"h":7`, 0, `missing_field "d"`},
+		{`"y":2015,"m":1,"d":null,"h":7`, 0, `null_field "d"`},
+		{`"y":2015,"m":1,"d":2,"h":true`, 0, `wrong_type "h"`},
+		{`"y":1969,"m":12,"d":31,"h":23`, 0, `implausible_time "y"`},
+	} {
+		value := []byte(`{"device":"a","value":1,` + c.members + `}`)
+		got, refusal := r.Read(value, -1)
+		told := ""
+		if refusal != nil {
+			told = strings.Replace(refusal.String(), " in field ", " ", 1)
+		}
+		if !strings.HasPrefix(told, c.refusal) || refusal == nil && (c.refusal != "" || got.Time != c.want) {
+			t.Errorf("%s: %v (%v), want %d %s", c.members, got, refusal, c.want, c.refusal)
+		}
+	}
+	value := []byte(`{"device":"a","value":1,"y":2013,"m":3,"d":1,"h":0}`)
+	if n := testing.AllocsPerRun(100, func() { r.Read(value, -1) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// TestLayouts: what each token of a layout takes, and what it does not.
+func TestLayouts(t *testing.T) {
+	for _, c := range []struct {
+		layout, text, want string
+	}{
+		{"YYYY-MM-DD hh:mm:ss", "2024-02-29 23:05:09,5", "2024-02-29T23:05:09.5Z"},
+		{"YYYY-MM-DD hh:mm:ss", "2024-02-29 23:05:9", ""},
+		{"M/D/YYYY h:mm", "3/1/2013 0:00", "2013-03-01T00:00:00Z"},
+		{"M/D/YYYY h:mm", "12/31/2013 23:59", "2013-12-31T23:59:00Z"},
+		{"M/D/YYYY h:mm", "012/31/2013 23:59", ""},
+		{"M/D/YYYY h:mm", "03/01/2013 01:02", "2013-03-01T01:02:00Z"},
+		{"M/D/YYYY h:mm", "3/1/2013 0:0", ""},
+		{"M/D/YYYY h:mm", "/1/2013 0:00", ""},
+		{"D.M.YY h:m:s", "9.8.07 6:5:4.25", "2007-08-09T06:05:04.25Z"},
+		{"YYMMDDhhmmss", "240102030405", "2024-01-02T03:04:05Z"},
+		{"YYYY-MM-DD hh:mm *Z", "2024-01-02 03:04 CET+0100", "2024-01-02T02:04:00Z"},
+		{"YYYY-M-D", "2024-1-31", "2024-01-31T00:00:00Z"},
+		{"YYYY-M-D", "2024-1-32", ""},
+		{"YYYY-M-D", "2024-1-", ""},
+		{"YYYY-M-D", "2024-1-3 ", ""},
+		{"YYYY-M-D", "", ""},
+	} {
+		f := timeFormat(reading.Layout)
+		f.Clock, f.Min = reading.Clock{Layout: c.layout, Zone: time.UTC}, 0
+		got, refusal := newReader(t, f).Read(fmt.Appendf(nil, `{"k":"a","v":1,"t":%q}`, c.text), -1)
+		told := ""
+		if refusal == nil {
+			told = time.UnixMilli(got.Time).UTC().Format(time.RFC3339Nano)
+		} else if refusal.Reason != reading.BadTime {
+			t.Errorf("%s by %s: %v", c.text, c.layout, refusal)
+		}
+		if told != c.want {
+			t.Errorf("%s by %s is %q (%v), want %q", c.text, c.layout, told, refusal, c.want)
+		}
 	}
 }

@@ -43,6 +43,8 @@ type countersForm struct {
 
 	RefusedPeriod record.Count `json:"refused_period"`
 	RefusedInIt   record.Count `json:"refused_in_period"`
+
+	Inexact record.Count `json:"-"` // not in the record
 }
 
 type aggregationForm struct {

@@ -48,9 +48,9 @@ func newPointReader(from io.Reader, precision reading.Unit, input *config.Input)
 	}
 	p.name = format.Time
 	if strings.ContainsAny(p.name, `.\$`) || format.Each != "" {
-		return nil, fmt.Errorf("input.time.field of the job is %s: a line's timestamp becomes a member of an object without others inside: want a plain name and no input.each", p.name)
+		return nil, fmt.Errorf("input.time.field of the job is %q: a line's timestamp becomes a member of an object without others inside: want a plain name and no input.each", p.name)
 	}
-	if format.Clock.Then != "" && !format.Unit.Numeric() {
+	if len(format.Clock.Then) > 0 && !format.Unit.Numeric() {
 		return nil, fmt.Errorf("input.time.then of the job is %s: a line's timestamp becomes one member", format.Clock.Then)
 	}
 	switch p.unit = format.Unit; p.unit {

@@ -126,7 +126,7 @@ func TestLineProtocolRefusesJobs(t *testing.T) {
 		"input.format of the job is csv":    func(f *reading.Format) { f.Columns = []string{"ts"} },
 		"want a plain name":                 func(f *reading.Format) { f.Time = "meta.ts" },
 		"no input.each":                     func(f *reading.Format) { f.Each = "list" },
-		"becomes one member":                func(f *reading.Format) { f.Unit, f.Clock.Then = reading.ISO8601, "day" },
+		"becomes one member":                func(f *reading.Format) { f.Unit, f.Clock.Then = reading.ISO8601, []string{"day"} },
 		`input.time.unit of the job is "YY`: func(f *reading.Format) { f.Unit, f.Clock.Layout = reading.Layout, "YYYY-MM-DD" },
 	} {
 		format := reading.DefaultFormat()

@@ -223,7 +223,7 @@ func (s *section) time(in *Input) {
 	t.units(format)
 	format.Clock.Zone, _ = get(t, "zone", "", zone)
 	format.Clock.Take, _ = get(t, "take", "", anyText)
-	format.Clock.Then, _ = get(t, "then", "", anyText)
+	t.then(format)
 	format.Clock.Text, _ = get(t, "text", "", truth)
 	plus := t.section("plus", "{field: FIELD, unit: UNIT}")
 	plus.off = plus.off || !plus.present()
@@ -243,6 +243,20 @@ func (s *section) time(in *Input) {
 	in.Quorum, _ = get(t, "quorum", "1", whole(1, maxQuorum))
 	s.d.idle, s.d.idleAt = getShown(t, "idle_close", "", "off", idleClose)
 	t.close()
+}
+
+// then asks for the fields that follow the first one of a time.
+func (s *section) then(format *reading.Format) {
+	const want = "text, or a list of paths of fields"
+	if slices.ContainsFunc(s.pairs, func(p pair) bool { return p.name == "then" && p.value.kind == kindList }) {
+		format.Clock.Then, _ = list(s, "then", want, "name the fields that follow, as  then: [month, day, hour]; or leave it out", anyText)
+		return
+	}
+	one := anyText
+	one.want = want
+	if path, _ := get(s, "then", "", one); path != "" {
+		format.Clock.Then = []string{path}
+	}
 }
 
 // scope asks whose stream time closes windows: the partition's, or each key's own (R35).

@@ -172,6 +172,9 @@ func (j *Job) judge(v *task.View, in *task.Input, i int) error {
 		}
 	}
 	counters.Accepted++
+	if j.config.Part != Relayed { // the relay has counted them, and hands on what its values are
+		counters.Inexact += record.Count(read.Inexact)
+	}
 	advance := read.Time
 	if at := j.record.Timestamp; j.config.Format.Timed(at) && at < advance {
 		counters.Ahead++

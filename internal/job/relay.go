@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/tidemark-streams/tidemark/aggregate"
+	"github.com/tidemark-streams/tidemark/internal/record"
 	"github.com/tidemark-streams/tidemark/internal/task"
 	"github.com/tidemark-streams/tidemark/reading"
 )
@@ -100,7 +101,9 @@ func (j *Job) relay(v *task.View, in *task.Input, i int, read *reading.Reading) 
 			size, j.limits.Result)})
 		return
 	}
-	v.Counters().Accepted++
+	counters := v.Counters()
+	counters.Accepted++
+	counters.Inexact += record.Count(read.Inexact)
 	v.Emit(task.SinkResult, 0, j.key, j.value, noHeaders)
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/tidemark-streams/tidemark/aggregate"
+	"github.com/tidemark-streams/tidemark/internal/task"
 	"github.com/tidemark-streams/tidemark/window"
 )
 
@@ -104,6 +105,35 @@ func TestC03WholeNumbers(t *testing.T) {
 			t.Errorf("%d results", len(r.results))
 		}
 	})
+}
+
+// C03: as doubles the case's three values are others and counted, once, by the part that has read them; readings that are not accepted do
+// not count.
+func TestC03InexactIsCounted(t *testing.T) {
+	feed := func(r *run) {
+		for i := range 2 {
+			r.raw([]byte("8838840643388017390"), fmt.Appendf(nil, `{"device":8838840643388017390,"ts":%d,"value":9007199254740993}`, t0+1000+i))
+		}
+		r.add("b", 1000, "228930314431312345")
+		r.add("b", 1000, "21.5")
+		r.add("b", -86_400_000*9000, "228930314431312345") // implausible
+		r.drain()
+	}
+	r := newRun(t, minutes(0))
+	if feed(r); r.counters().Inexact != 3 || r.counters().DeadLettered != 1 {
+		t.Errorf("%+v, want 3 inexact values", r.counters())
+	}
+	c := minutes(0)
+	c.Format.Whole, c.Format.Where = true, "value != 21.5"
+	r = newRun(t, c)
+	if feed(r); r.counters().Inexact != 0 || r.counters().Accepted != 3 {
+		t.Errorf("whole numbers: %+v, want none", r.counters())
+	}
+	relay, two := handOn(t, minutes(0), []task.Input{{Offset: 5, Timestamp: t0 + 1000, Value: fmt.Appendf(nil, `{"device":"a","ts":%d,"value":1e23}`, t0)}})
+	two.expectState("a +0 1 1e+23")
+	if n, m := relay.counters(), two.counters(); n.Inexact != 1 || m.Inexact != 0 || m.Accepted != 1 {
+		t.Errorf("the relay %+v and what follows it %+v: want 1 and 0", n, m)
+	}
 }
 
 // C08: a record key that is no text does no harm to a reading whose key is in its value: the relay looks at no record key,

@@ -76,6 +76,9 @@ func compareReaders(unit reading.Unit, document []byte, accepted *int) string {
 	if got.Time != want.Time {
 		return fmt.Sprintf("time %d, the oracle reads %d", got.Time, want.Time)
 	}
+	if int(got.Inexact) != want.Inexact {
+		return fmt.Sprintf("%d inexact values, the oracle sees %d", got.Inexact, want.Inexact)
+	}
 	for i := range got.Values {
 		if !oracle.SameBits(got.Values[i], want.Values[i]) {
 			return fmt.Sprintf("value %v, the oracle reads %v", got.Values[i], want.Values[i])
@@ -140,7 +143,9 @@ func (g generator) number() string {
 	switch g.random.IntN(4) {
 	case 0:
 		return sign + g.one("0", "0.0", "1e400", "5e-400", "1.7976931348623157e308", "1.7976931348623159e308", "4.9e-324", "2.4703282292062327e-324",
-			"9007199254740993", "0.1", "1E+2", "123456789012345678901234567890", "0.000001e-5", "1e22", "1e23", "8.5e22")
+			"9007199254740993", "0.1", "1E+2", "123456789012345678901234567890", "0.000001e-5", "1e22", "1e23", "8.5e22",
+			"9007199254740992", "9007199254740992.0", "9007199254740991.4", "9007199254740991.6", "9007199254740993e2", "228930314431312345", "999999999999999999",
+			"1000000000000000000", "18446744073709551616", "0.9007199254740993e16", "0e400", "0.00e-7", "2e-324", "3e-324")
 	case 1:
 		return sign + strconv.FormatFloat(g.random.NormFloat64()*1e3, 'f', g.random.IntN(20), 64)
 	case 2:

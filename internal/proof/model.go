@@ -1,6 +1,7 @@
 package proof
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 
@@ -99,7 +100,7 @@ func plain(f *reading.Format) bool {
 		names = append(names, f.Sequence.Path)
 	}
 	path := func(name string) bool { return strings.ContainsAny(name, `.\$`) }
-	return f.Parts == nil && f.Numbers == nil && f.Clock == reading.Clock{} && f.Each == "" && f.Columns == nil && !f.Series && f.Where == "" &&
+	return f.Parts == nil && f.Numbers == nil && reflect.DeepEqual(f.Clock, reading.Clock{}) && f.Each == "" && f.Columns == nil && !f.Series && f.Where == "" &&
 		!f.SkipMissing && (f.Unit.Numeric() || f.Unit == reading.RFC3339) && !slices.ContainsFunc(names, path)
 }
 

@@ -53,6 +53,11 @@ type Counters struct {
 	// For dead_letter.max_bad: the latest period of record time in which readings were refused, and how many were.
 	RefusedPeriod Count
 	RefusedInIt   Count
+
+	// Inexact are the values of accepted readings that are another number than the one written (C03). They are counted with
+	// the commit that holds them, but are not in the record: a record that was read says 0, and what was seen is seen since
+	// this process took the task.
+	Inexact Count
 }
 
 // AggregationState is what the commit record keeps for each aggregation. Accepted readings of the task since this

@@ -76,6 +76,8 @@ var metrics = describe([]*metric{
 		of: func(s *Status, emit emit) { emit(float64(s.Totals.Readings.In)) }},
 	{name: "tidemark_readings_total", kind: counter, help: "Readings by what became of them.", labels: []string{"outcome"},
 		of: func(s *Status, emit emit) { s.Totals.Readings.each(emit) }},
+	{name: "tidemark_inexact_values_total", kind: counter, help: "Values of accepted readings that are another number than the one written.",
+		of: func(s *Status, emit emit) { emit(float64(s.Totals.Inexact)) }},
 	{name: "tidemark_dead_letters_total", kind: counter, help: "Dead letters by reason.", labels: []string{"reason"},
 		of: func(s *Status, emit emit) {
 			for _, l := range s.Totals.DeadLetters {

@@ -247,6 +247,7 @@ type Totals struct {
 	Records            int64               `json:"records"` // consumed
 	Commits            int64               `json:"commits"`
 	Readings           Readings            `json:"readings"`
+	Inexact            int64               `json:"inexact_values"` // values of accepted readings, not readings
 	Aggregations       []AggregationTotals `json:"aggregations"`
 	DeadLetters        []Letters           `json:"dead_letters"` // by reason, those that never came up too
 	Recoveries         Recoveries          `json:"recoveries"`

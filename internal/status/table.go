@@ -13,6 +13,9 @@ func (s *Status) WriteTable(w io.Writer) error {
 		span(s.At.Sub(s.Started).Seconds()))
 	fmt.Fprintf(w, "lag %s, recovery after a crash about %s, memory of the state %s of %s, %d records in %d commits\n",
 		count(s.Lag), span(s.EstimatedRecovery), size(s.Memory.Used), size(s.Memory.Max), s.Totals.Records, s.Totals.Commits)
+	if n := s.Totals.Inexact; n > 0 {
+		fmt.Fprintf(w, "%d values are not the number written, which no double is: see input.numbers\n", n)
+	}
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "\nPARTITION\tSTATE\tLAG\tSTREAM TIME\tSET BY\tOPEN\tDUE\tENTRIES\tCOMMIT\tCHECKPOINT\tRECOVERY")
 	for i := range s.Tasks {

@@ -127,6 +127,7 @@ func (s *scene) field(path string) any {
 		return v.text
 	case '0':
 		n, _ := strconv.ParseFloat(v.text, 64)
+		s.inexact = s.inexact || inexact(n, v.text)
 		return n
 	}
 	return wrong{}
@@ -218,6 +219,8 @@ func (s *scene) call(e *ast.CallExpr, x float64) any {
 		if !ok {
 			return wrong{}
 		}
+		token, _ := writtenToken(text, false)
+		s.inexact = s.inexact || inexact(n, token)
 		return n
 	}
 	n, ok := v.(float64)

@@ -20,6 +20,8 @@ type Reading struct {
 	Values []float64
 	Whole  []int64 // in their place with Config.Whole
 
+	Inexact int // values that are another number than the one written in a way that is counted
+
 	Sequence string // of Dedup.Sequence
 }
 
@@ -54,6 +56,9 @@ func (c *Config) Read(value []byte) (Reading, []Fault) {
 			break
 		}
 		r.Values = append(r.Values, x)
+		if inexact(x, string(fields[name].raw)) {
+			r.Inexact++
+		}
 	}
 	if c.Dedup.Sequence != "" {
 		sequence, ok := texts(fields, []string{c.Dedup.Sequence})
@@ -99,6 +104,22 @@ func number(m member) (float64, bool) {
 	}
 	x, err := strconv.ParseFloat(string(m.raw), 64)
 	return x, err == nil && !math.IsInf(x, 0)
+}
+
+// inexact tells whether a double is another number than the one written, and one that counts: 2^53 or more in size, so that
+// digits in front of the point are others, or 0 (C03, C22).
+func inexact(x float64, token string) bool {
+	switch {
+	case x == 0:
+		mantissa, _, _ := strings.Cut(strings.ToLower(token), "e")
+		return strings.ContainsAny(mantissa, "123456789")
+	case math.IsInf(x, 0):
+		return true
+	case math.Abs(x) < 1<<53:
+		return false
+	}
+	written, ok := new(big.Rat).SetString(token)
+	return !ok || written.Cmp(new(big.Rat).SetFloat64(x)) != 0
 }
 
 // perSecond is how many of each unit make a second.

@@ -46,7 +46,7 @@ type Times struct {
 	Record, Text         bool
 	Also, Layout, Zone   string
 	Take, Plus, PlusUnit string
-	Then                 string // path of what follows the text after a blank
+	Then                 []string // paths of what follows the text, each after a blank
 }
 
 // tree is a JSON value with its members in order; exactly one of the fields that are not kind counts.
@@ -141,6 +141,7 @@ type scene struct {
 	item     tree
 	names    []string // on the way to the item
 	given    bool     // x is the number of a field
+	inexact  bool     // a number was read that is another than the one written
 }
 
 // value is what a path leads to.
@@ -210,9 +211,7 @@ func (c *Config) paths() (all []string) {
 	if !c.Shape.Time.Record {
 		all = append(all, c.Time.Name)
 	}
-	if c.Shape.Time.Then != "" {
-		all = append(all, c.Shape.Time.Then)
-	}
+	all = append(all, c.Shape.Time.Then...)
 	if c.Shape.Time.Plus != "" {
 		all = append(all, c.Shape.Time.Plus)
 	}
@@ -328,6 +327,7 @@ func (s *scene) judge() []Judged {
 // take finds values. The first that is not there decides: it is missing, or a fault.
 func (j *Judged) take(s *scene, names []string) {
 	for _, name := range names {
+		s.inexact = false
 		x, n, fault, missing := s.number(name)
 		switch {
 		case missing && s.config.Shape.SkipMissing:
@@ -341,6 +341,9 @@ func (j *Judged) take(s *scene, names []string) {
 			j.Reading.Whole = append(j.Reading.Whole, n)
 		} else {
 			j.Reading.Values = append(j.Reading.Values, x)
+			if s.inexact {
+				j.Reading.Inexact++
+			}
 		}
 	}
 }
@@ -431,6 +434,7 @@ func (s *scene) number(name string) (x float64, n int64, fault Fault, missing bo
 		return 0, 0, FaultValue, missing
 	}
 	x, err := strconv.ParseFloat(token, 64)
+	s.inexact = inexact(x, token)
 	switch {
 	case err != nil:
 		return 0, 0, FaultValue, false

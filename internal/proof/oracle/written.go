@@ -51,8 +51,8 @@ func (s *scene) time() (ms, nanos int64, ok bool) {
 	case v.kind == '0' && numeric != "":
 		ms, nanos, ok = instant(member{raw: json.RawMessage(text)}, numeric)
 	case v.kind == '"' && (textual != "" || more.Text), v.kind == '0' && textual == "layout":
-		if more.Then != "" {
-			w := s.value(more.Then)
+		for _, path := range more.Then {
+			w := s.value(path)
 			if (w.kind != '"' || textual == "" && !more.Text) && (w.kind != '0' || textual != "layout") {
 				return 0, 0, false
 			}
@@ -147,13 +147,27 @@ func (s *scene) civil(local, fraction, zone string) (ms, nanos int64, ok bool) {
 	return 0, 0, false
 }
 
+// The words of a layout and what they match; a single letter is a number that may have one digit.
+var (
+	layoutWord  = regexp.MustCompile(`(?s)YYYY|YY|MM?|DD?|hh?|mm?|ss?|Z|\*|.`)
+	layoutForms = map[string]string{"YYYY": `(?P<Y>\d{4})`, "YY": `(?P<y>\d\d)`, "Z": `(?P<z>[Zz]|[+-]\d\d(?::?\d\d)?)`, "*": `[A-Za-z]+`}
+)
+
 // layout reads a text by a layout, by way of an expression that is made of it.
 func (s *scene) layout(text string) (ms, nanos int64, ok bool) {
-	form := regexp.QuoteMeta(s.config.Shape.Time.Layout)
-	for _, r := range [][2]string{{"YYYY", `(?P<Y>\d{4})`}, {"YY", `(?P<y>\d\d)`}, {"MM", `(?P<M>\d\d)`}, {"DD", `(?P<D>\d\d)`}, {"hh", `(?P<h>\d\d)`},
-		{"mm", `(?P<m>\d\d)`}, {"ss", `(?P<s>\d\d)(?:[.,](?P<f>\d{1,9}))?`}, {"Z", `(?P<z>[Zz]|[+-]\d\d(?::?\d\d)?)`}, {`\*`, `[A-Za-z]+`}} {
-		form = strings.Replace(form, r[0], r[1], 1)
-	}
+	form := layoutWord.ReplaceAllStringFunc(s.config.Shape.Time.Layout, func(w string) string {
+		switch known := layoutForms[w]; {
+		case known != "":
+			return known
+		case !strings.Contains("MDhms", w[:1]):
+			return regexp.QuoteMeta(w)
+		}
+		made := `(?P<` + w[:1] + `>\d{` + strconv.Itoa(len(w)) + `,2})`
+		if w[0] == 's' {
+			made += `(?:[.,](?P<f>\d{1,9}))?`
+		}
+		return made
+	})
 	expression := regexp.MustCompile("^" + form + "$")
 	m := expression.FindStringSubmatch(text)
 	if m == nil {
@@ -165,6 +179,7 @@ func (s *scene) layout(text string) (ms, nanos int64, ok bool) {
 		}
 		return other
 	}
+	two := func(name string) string { return ("0" + get(name, "0"))[len(get(name, "0"))-1:] }
 	year := get("Y", "20"+get("y", "00"))
-	return s.civil(year+"-"+get("M", "")+"-"+get("D", "")+"T"+get("h", "00")+":"+get("m", "00")+":"+get("s", "00"), get("f", ""), get("z", ""))
+	return s.civil(year+"-"+two("M")+"-"+two("D")+"T"+two("h")+":"+two("m")+":"+two("s"), get("f", ""), get("z", ""))
 }

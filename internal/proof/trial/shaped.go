@@ -264,10 +264,12 @@ func (s *shaped) fill(item, root object, at int64, fields map[string]string) any
 	}
 	if !s.shape.Time.Record {
 		moment := s.written(at)
-		if whole, isText := moment.(string); isText && s.shape.Time.Then != "" {
-			before, after, _ := strings.Cut(whole, " ")
-			moment = before
-			set(s.shape.Time.Then, after)
+		if whole, isText := moment.(string); isText && len(s.shape.Time.Then) > 0 {
+			pieces := strings.SplitN(whole, " ", 1+len(s.shape.Time.Then))
+			moment = pieces[0]
+			for i, piece := range pieces[1:] {
+				set(s.shape.Time.Then[i], piece)
+			}
 		}
 		set(s.config.Time.Name, moment)
 	}
@@ -378,8 +380,9 @@ func (s *shaped) written(at int64) any {
 	moment := time.UnixMilli(at).In(zone)
 	switch unit {
 	case "layout":
-		return within(t.Take, strings.NewReplacer("YYYY", moment.Format("2006"), "YY", moment.Format("06"), "MM", moment.Format("01"), "DD", moment.Format("02"),
-			"hh", moment.Format("15"), "mm", moment.Format("04"), "ss", moment.Format("05"), "Z", moment.Format("Z07:00"), "*", "CET").Replace(t.Layout))
+		return within(t.Take, strings.NewReplacer("YYYY", moment.Format("2006"), "YY", moment.Format("06"), "MM", moment.Format("01"), "M", moment.Format("1"),
+			"DD", moment.Format("02"), "D", moment.Format("2"), "hh", moment.Format("15"), "h", fmt.Sprint(moment.Hour()), "mm", moment.Format("04"), "m", moment.Format("4"),
+			"ss", moment.Format("05"), "s", moment.Format("5"), "Z", moment.Format("Z07:00"), "*", "CET").Replace(t.Layout))
 	case "iso8601":
 		return within(t.Take, moment.Format("2006-01-02T15:04:05.000Z07:00"))
 	}
