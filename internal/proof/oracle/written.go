@@ -136,9 +136,15 @@ func (s *scene) civil(local, fraction, zone string) (ms, nanos int64, ok bool) {
 	if err != nil {
 		panic(err)
 	}
-	// The first instant at which clocks there show this. Offsets lie between -16 h and +16 h, in whole minutes.
-	for offset := 16 * 60; offset >= -16*60; offset-- {
-		at := wanted.Add(-time.Duration(offset) * time.Minute)
+	// The first instant at which clocks there show this. Offsets lie between -16 h and +16 h; in whole minutes, since the last
+	// local mean times are gone.
+	const most = 16 * time.Hour
+	step := time.Minute
+	if wanted.Year() < 1975 {
+		step = time.Second
+	}
+	for offset := most; offset >= -most; offset -= step {
+		at := wanted.Add(-offset)
 		if at.In(location).Format("2006-01-02T15:04:05") == local {
 			digits, _ := strconv.ParseInt((strings.TrimPrefix(fraction, ".") + "000000000")[:9], 10, 64)
 			return at.UnixMilli() + digits/1e6, digits % 1e6, true
