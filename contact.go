@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tidemark-streams/tidemark/internal/kafka"
+	"github.com/tidemark-streams/tidemark/internal/spelling"
 	"github.com/tidemark-streams/tidemark/internal/status"
 )
 
@@ -34,6 +36,9 @@ type contact struct {
 	app           *App
 	started, told time.Time
 	pause         time.Duration
+	answered      bool   // the brokers have answered: they know us
+	like          string // the topic that was perhaps meant by a missing one, "" for none
+	listed        time.Time
 }
 
 func (a *App) contact() *contact { return &contact{app: a, started: time.Now(), pause: firstBackoff} }
@@ -46,13 +51,18 @@ func (c *contact) again(ctx context.Context, err error) (again bool, failure err
 	case ctx.Err() != nil:
 		return false, nil
 	case errors.As(err, &missing):
+		missing.like = c.meant(ctx, missing.topic)
 		if c.app.options.UntilIdle {
 			return false, &kafka.Error{Class: kafka.ClassPermanent, Op: "start", Offset: -1, Err: err}
 		}
-		c.app.await(status.ForInputTopic, "topic "+missing.topic+" to be made")
-		c.tell("waiting for the input topic", "topic", missing.topic)
-		c.started = time.Now() // the brokers answer
-	case kafka.ClassOf(err) != kafka.ClassTransient:
+		what, args := "topic "+missing.topic+" to be made", []any{"topic", missing.topic}
+		if missing.like != "" {
+			what, args = what+missing.hint(), append(args, "did_you_mean", missing.like)
+		}
+		c.app.await(status.ForInputTopic, what)
+		c.tell("waiting for the input topic", args...)
+		c.started, c.answered = time.Now(), true
+	case kafka.ClassOf(err) != kafka.ClassTransient || kafka.TurnedAway(err) && !c.answered:
 		return false, err
 	case time.Since(c.started) > firstContact:
 		return false, fmt.Errorf("%w within %s: %w", ErrUnreachable, firstContact, err)
@@ -63,6 +73,22 @@ func (c *contact) again(ctx context.Context, err error) (again bool, failure err
 	again = wait(ctx, c.pause)
 	c.pause = min(2*c.pause, 2*time.Second)
 	return again, nil
+}
+
+// meant looks now and then for a topic whose name is like that of the missing one (D21). That there is none, or that it
+// cannot be found out, is no matter: it is a hint.
+func (c *contact) meant(ctx context.Context, topic string) string {
+	if c.app.options.Topics.InputLater || !c.listed.IsZero() && time.Since(c.listed) < tellEvery {
+		return c.like
+	}
+	c.listed = time.Now()
+	names, err := c.app.admin.Names(ctx)
+	if err != nil {
+		return c.like
+	}
+	ours := c.app.topicNames()
+	c.like = spelling.Nearest(topic, slices.DeleteFunc(names, func(name string) bool { return slices.Contains(ours, name) }))
+	return c.like
 }
 
 func (c *contact) tell(message string, args ...any) {

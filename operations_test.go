@@ -155,6 +155,81 @@ func TestStartSaysForWhatItWaits(t *testing.T) {
 	}
 }
 
+// D05: a certificate or a login that is refused ends a start at once, for waiting opens no door. A job that runs waits, red, says
+// why, and goes on when somebody has renewed what had expired.
+func TestD05TurnedAway(t *testing.T) {
+	refused := kafkatest.Fail(&kafka.Error{Class: kafka.ClassTransient, Op: "connect", Offset: -1, Hint: "renew it", Away: true, Err: errors.New("expired")})
+	watched(t, func(w *world) {
+		w.cluster.Inject(func(kafkatest.Call) kafkatest.Verdict { return refused })
+		begun := time.Now()
+		d := w.daemonize(nil)
+		<-d.ended
+		if took := time.Since(begun); !kafka.TurnedAway(d.err) || errors.Is(d.err, ErrUnreachable) || took > time.Second {
+			t.Errorf("the start ended after %v with %v", took, d.err)
+		}
+	})
+	watched(t, func(w *world) {
+		w.produce(10)
+		d := w.daemonize(nil)
+		d.after(time.Second)
+		w.cluster.Inject(func(kafkatest.Call) kafkatest.Verdict { return refused })
+		w.produce(10)
+		s := d.after(10 * time.Minute)
+		if s.Health != status.Red || s.Ready || !s.Live || !strings.Contains(s.Tasks[0].Reasons[0].What, "renew it") {
+			t.Errorf("health %s, ready %v, live %v: %+v", s.Health, s.Ready, s.Live, s.Tasks[0].Reasons)
+		}
+		if w.cluster.Injected(kafkatest.OpFetch) == 0 {
+			t.Error("no fetch was refused")
+		}
+		w.cluster.Inject(nil)
+		if s = d.after(time.Minute); s.Health != status.Green || s.Tasks[0].Readings.In+s.Tasks[1].Readings.In != 20 {
+			t.Errorf("health %s, %+v", s.Health, s.Tasks)
+		}
+		if err := d.end(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// D21: a start whose input topic is not there asks back about the topic that has nearly its name, and makes none. So does one
+// that does not wait.
+func TestD21MisspeltInputIsNamed(t *testing.T) {
+	const want = "(did you mean sensor-readings?)"
+	watched(t, func(w *world) {
+		for _, name := range []string{"sensors", "sensor-readings", "other"} {
+			w.cluster.CreateTopic(name, 2, nil)
+		}
+		misspelt := func(o *Options) { o.Topics.Create, o.Input = false, "sensor-reading" }
+		var log said
+		d := w.daemonize(func(o *Options) {
+			misspelt(o)
+			o.Log = slog.New(slog.NewTextHandler(&log, nil))
+		})
+		if s := d.after(time.Second); s.Waiting == nil || s.Waiting.What != "topic sensor-reading to be made "+want {
+			t.Errorf("it waits for %+v", s.Waiting)
+		}
+		if len(log.lines("did_you_mean=sensor-readings")) != 1 {
+			t.Errorf("the log says %q", log.lines(""))
+		}
+		if err := d.end(); err != nil {
+			t.Error(err)
+		}
+		o := w.options()
+		misspelt(&o)
+		o.UntilIdle = true
+		app, err := New(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := app.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "input topic sensor-reading does not exist "+want+": create it, or correct input.topic") {
+			t.Error(err)
+		}
+		if n := w.cluster.Calls(kafkatest.OpCreate); n != 0 {
+			t.Errorf("%d topics were made", n)
+		}
+	})
+}
+
 // S82: a start that has waited long for its topic has brokers that answer. That one is away for a moment then ends nothing.
 func TestTopicAwaitedPastABrokersFall(t *testing.T) {
 	watched(t, func(w *world) {

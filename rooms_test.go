@@ -32,7 +32,7 @@ type room struct {
 var (
 	pure   = []string{"window", "aggregate", "reading"}
 	state  = []string{"internal/record", "internal/task", "internal/store", "internal/recovery", "internal/kafka"}
-	engine = slices.Concat(pure, state, []string{"internal/job", "internal/kafka/client", "internal/repair", "internal/status"})
+	engine = slices.Concat(pure, state, []string{"internal/job", "internal/kafka/client", "internal/repair", "internal/status", "internal/spelling"})
 	franz  = "github.com/twmb/franz-go"
 )
 
@@ -44,6 +44,7 @@ var rooms = []room{
 	{dir: "window"},
 	{dir: "aggregate"},
 	{dir: "reading"},
+	{dir: "internal/spelling"}, // used where a name is read: by config, and by those who meet a topic that is not there
 	{dir: "internal/task", ours: []string{"internal/record"}, noStd: []string{"os", "net", "time", "math/rand"}, noGo: true},
 	{dir: "internal/job", ours: slices.Concat(pure, []string{"internal/record", "internal/task"})},
 	{dir: "internal/store", ours: []string{"internal/record"}, outside: []string{"github.com/cockroachdb/pebble/v2", "golang.org/x/sys"}},
@@ -55,11 +56,11 @@ var rooms = []room{
 	{dir: "internal/crash", ours: []string{"internal/record", "internal/kafka", "internal/store", "internal/store/storetest"}}, // faults by name
 	{dir: "internal/recovery", ours: []string{"internal/record", "internal/store", "internal/kafka"}},
 	{dir: "internal/repair", ours: []string{"internal/record", "internal/store", "internal/kafka", "internal/recovery"}},
-	{dir: "internal/preflight", ours: []string{"internal/record", "internal/kafka", "internal/job"}, reach: slices.Concat(pure, []string{"internal/task"})},
+	{dir: "internal/preflight", ours: []string{"internal/record", "internal/kafka", "internal/job", "internal/spelling"}, reach: slices.Concat(pure, []string{"internal/task"})},
 	{dir: "internal/status", outside: []string{"github.com/prometheus/client_golang"}}, // pure: facts in, verdicts and texts out
 	{dir: ".", ours: engine, outside: []string{"golang.org/x/sys"}},
 	{dir: "tidemarktest", ours: []string{".", "internal/kafka/kafkatest"}, reach: engine},
-	{dir: "internal/config", ours: slices.Concat(pure, []string{"internal/job"}), reach: []string{"internal/record", "internal/task"}, outside: []string{"go.yaml.in/yaml/v3"}},
+	{dir: "internal/config", ours: slices.Concat(pure, []string{"internal/job", "internal/spelling"}), reach: []string{"internal/record", "internal/task"}, outside: []string{"go.yaml.in/yaml/v3"}},
 	{dir: "internal/proof", ours: []string{".", "aggregate", "reading", "window", "internal/config", "internal/job", "internal/kafka/kafkatest", "internal/store", "internal/proof/oracle"}, // whose words it puts into the oracle's
 		reach: engine, outside: []string{franz}},
 	{dir: "internal/proof/trial", ours: []string{"internal/crash", "internal/record", "internal/store", "internal/proof", "internal/proof/oracle"},
@@ -69,7 +70,7 @@ var rooms = []room{
 		dir: "cmd/tidemark",
 		ours: []string{".", "reading", "window", "internal/config", "internal/proof", "internal/proof/oracle", "internal/proof/trial", // what is run and tried out
 			"internal/job", "internal/preflight", "internal/record", "internal/recovery", "internal/store", // what is inspected without running it
-			"internal/kafka", "internal/kafka/client", "internal/crash", "cmd/tidemark/internal/embedded"},
+			"internal/kafka", "internal/kafka/client", "internal/crash", "internal/spelling", "cmd/tidemark/internal/embedded"},
 		reach: slices.Concat(engine, []string{"internal/kafka/kafkatest", "internal/store/storetest"}),
 		outside: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/schollz/progressbar/v3",
 			"github.com/influxdata/line-protocol/v2", // the rules of its inventor, with line and column

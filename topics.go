@@ -131,7 +131,7 @@ func (a *App) createMissing(ctx context.Context, admin kafka.Admin, found map[st
 	if input, ok := found[a.options.Input]; ok {
 		partitions = input.Partitions
 	} else if !a.options.Topics.Create || a.options.Topics.InputLater {
-		return &missingInput{a.options.Input}
+		return &missingInput{topic: a.options.Input}
 	}
 	for _, name := range a.topicNames() {
 		if _, ok := found[name]; ok {
@@ -183,11 +183,22 @@ func (a *App) growChangelog(ctx context.Context, admin kafka.Admin, found map[st
 }
 
 // missingInput says that the input topic does not exist (S82): a daemon waits for it.
-type missingInput struct{ topic string }
+type missingInput struct {
+	topic string
+	like  string // the topic that was perhaps meant, "" for none
+}
 
 // Error names the topic and the ways on.
 func (e *missingInput) Error() string {
-	return fmt.Sprintf("input topic %s does not exist: create it, or correct input.topic", e.topic)
+	return fmt.Sprintf("input topic %s does not exist%s: create it, or correct input.topic", e.topic, e.hint())
+}
+
+// hint names the topic that was perhaps meant (D21).
+func (e *missingInput) hint() string {
+	if e.like == "" {
+		return ""
+	}
+	return fmt.Sprintf(" (did you mean %s?)", e.like)
 }
 
 // refuse makes faults an error that stops the job.

@@ -15,6 +15,7 @@ import (
 	"github.com/tidemark-streams/tidemark/internal/config"
 	"github.com/tidemark-streams/tidemark/internal/kafka"
 	"github.com/tidemark-streams/tidemark/internal/kafka/client"
+	"github.com/tidemark-streams/tidemark/internal/spelling"
 )
 
 // configFlag adds the flag that names the job's file.
@@ -89,7 +90,7 @@ func (e *env) connect(ctx context.Context, job *config.Job) (*connection, error)
 		c.lease, options.Brokers = lease, []string{lease.Addr}
 	}
 	if sasl := job.Kafka.SASL; sasl != nil {
-		options.SASL = &client.SASL{Mechanism: sasl.Mechanism, User: sasl.User, Password: sasl.Password.Reveal()}
+		options.SASL = &client.SASL{Mechanism: sasl.Mechanism, User: sasl.User, Password: sasl.Password.Reveal(), Renew: sasl.Password.Again}
 	}
 	if e.crash != nil {
 		options.Sent = e.crash.Sent
@@ -127,7 +128,7 @@ func (c *connection) reach(ctx context.Context, e *env) (kafka.Admin, error) {
 		if err == nil {
 			return admin, nil
 		}
-		away := kafka.ClassOf(err) == kafka.ClassTransient
+		away := kafka.ClassOf(err) == kafka.ClassTransient && !kafka.TurnedAway(err)
 		if now := time.Now(); away && ctx.Err() == nil && now.Sub(begun) < e.contact {
 			if now.Sub(told) > lineEvery {
 				told = now
@@ -179,9 +180,18 @@ func (c *connection) topic(ctx context.Context, admin kafka.Admin, name string, 
 	}
 	info, ok := found[name]
 	if !ok {
-		return kafka.TopicInfo{}, fmt.Errorf("topic %s does not exist: create it, or correct the name", name)
+		return kafka.TopicInfo{}, fmt.Errorf("topic %s does not exist%s: create it, or correct the name", name, meant(ctx, admin, name))
 	}
 	return info, nil
+}
+
+// meant asks back about a name that is like that of a topic there is (D21); "" for none.
+func meant(ctx context.Context, admin kafka.Admin, name string) string {
+	names, err := admin.Names(ctx)
+	if like := spelling.Nearest(name, names); err == nil && like != "" {
+		return fmt.Sprintf(" (did you mean %s?)", like)
+	}
+	return ""
 }
 
 // prefixed passes whole lines on to say.

@@ -191,7 +191,7 @@ func (c *crew) start(job *proof.Job, variables ...string) *instance {
 // line is one line of an instance's log, as far as the tests read it.
 type line struct {
 	Time       time.Time
-	Msg        string
+	Level, Msg string
 	Partition  int32
 	Partitions json.RawMessage // a list where it says what is assigned, elsewhere a number
 	Assigned   []int32         `json:"-"` // nil without a seat

@@ -49,18 +49,18 @@ func newAuthority(t *testing.T) *authority {
 	}
 	a := &authority{key: key, path: filepath.Join(t.TempDir(), "ca.pem")}
 	a.cert = &x509.Certificate{Subject: pkix.Name{CommonName: "test authority"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
-	text := a.sign(t, a.cert, key)
+	text := a.sign(t, a.cert, key, time.Hour)
 	if err := os.WriteFile(a.path, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return a
 }
 
-// sign makes a certificate in PEM form.
-func (a *authority) sign(t *testing.T, template *x509.Certificate, key *ecdsa.PrivateKey) []byte {
+// sign makes a certificate in PEM form that ends so long from now; what has ended already began a day before.
+func (a *authority) sign(t *testing.T, template *x509.Certificate, key *ecdsa.PrivateKey, left time.Duration) []byte {
 	t.Helper()
 	template.SerialNumber = big.NewInt(time.Now().UnixNano())
-	template.NotBefore, template.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(24*time.Hour)
+	template.NotBefore, template.NotAfter = time.Now().Add(min(left, 0)-24*time.Hour), time.Now().Add(left)
 	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, &key.PublicKey, a.key)
 	if err != nil {
 		t.Fatal(err)
@@ -71,6 +71,14 @@ func (a *authority) sign(t *testing.T, template *x509.Certificate, key *ecdsa.Pr
 // server makes a file with the key and the certificate of a broker on the loopback address.
 func (a *authority) server(t *testing.T) string {
 	t.Helper()
+	path := filepath.Join(t.TempDir(), "broker.pem")
+	a.issue(t, "broker", path, path, 24*time.Hour)
+	return path
+}
+
+// issue writes a new key and a certificate for it, which ends so long from now, into two files or into one.
+func (a *authority) issue(t *testing.T, name, certPath, keyPath string, left time.Duration) {
+	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -79,30 +87,37 @@ func (a *authority) server(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
-	text = append(text, a.sign(t, &x509.Certificate{Subject: pkix.Name{CommonName: "broker"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}, key)...)
-	path := filepath.Join(t.TempDir(), "broker.pem")
-	if err := os.WriteFile(path, text, 0o600); err != nil {
+	private := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
+	cert := a.sign(t, &x509.Certificate{Subject: pkix.Name{CommonName: name}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}, key, left)
+	if certPath == keyPath {
+		private, cert = nil, append(private, cert...)
+	}
+	if err := os.WriteFile(certPath, cert, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return path
+	if private == nil {
+		return
+	}
+	if err := os.WriteFile(keyPath, private, 0o600); err != nil {
+		t.Fatal(err)
+	}
 }
 
-// secured is a broker whose second listener demands TLS and a login by any of the mechanisms.
-func secured(t *testing.T, ca *authority) *kafkarun.Broker {
+// secured is a broker whose second listener demands TLS and a login by any of the mechanisms. more are lines of its settings.
+func secured(t *testing.T, ca *authority, more ...string) *kafkarun.Broker {
 	t.Helper()
 	const jaas = ".sasl.jaas.config=org.apache.kafka.common.security."
 	return kafkarun.StartWith(t, kafkarun.Options{Secure: "SASL_SSL",
 		Logins: []string{"SCRAM-SHA-256=[name=ann,password=" + password + "]", "SCRAM-SHA-512=[name=ann,password=" + password + "]"},
-		Settings: []string{
+		Settings: append([]string{
 			"listener.name.secure.ssl.keystore.type=PEM",
 			"listener.name.secure.ssl.keystore.location=" + ca.server(t),
 			"listener.name.secure.sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
 			"listener.name.secure.plain" + jaas + `plain.PlainLoginModule required user_ann="` + password + `";`,
 			"listener.name.secure.scram-sha-256" + jaas + "scram.ScramLoginModule required;",
 			"listener.name.secure.scram-sha-512" + jaas + "scram.ScramLoginModule required;",
-		}})
+		}, more...)})
 }
 
 // TestSecureKafka runs a job through a listener that demands TLS and a login, by each mechanism, the password once from a

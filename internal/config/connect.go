@@ -2,6 +2,7 @@ package config
 
 import (
 	"strings"
+	"time"
 )
 
 func (d *decoder) kafka(root *section) (k Kafka) {
@@ -64,9 +65,11 @@ func (d *decoder) tls(kafka *section) *TLS {
 		d.add(certAt, "kafka.tls.cert", wrongf("needs kafka.tls.key too").hinted("name the file of the certificate's key"))
 	case t.Key != "" && certAt.file == "":
 		d.add(keyAt, "kafka.tls.key", wrongf("needs kafka.tls.cert too").hinted("name the file of the key's certificate"))
-	default:
-		if _, err := (&TLS{Cert: t.Cert, Key: t.Key}).Config(); err != nil {
+	case t.Cert != "":
+		if pair, err := t.pair(); err != nil {
 			d.add(certAt, "kafka.tls.cert", wrongf("%v", err))
+		} else if warning := t.outOfTime(pair.Leaf, time.Now()); warning != "" {
+			d.warn(certAt, "kafka.tls.cert", "%s", warning)
 		}
 	}
 	if *t == (TLS{}) {

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/tidemark-streams/tidemark/internal/spelling"
 )
 
 // environment stands in place of a file name for what the environment says.
@@ -120,7 +122,7 @@ func (d *decoder) finish() {
 			continue
 		}
 		w := wrongf("no key has this variable").hinted("unset it; variables are named like TIDEMARK_COMMIT_INTERVAL, for keys outside lists")
-		if near := nearest(name, variables); near != "" {
+		if near := spelling.Nearest(name, variables); near != "" {
 			w.hinted("did you mean %s?", near)
 		}
 		d.add(place{file: environment}, name, w)
@@ -150,7 +152,7 @@ func (d *decoder) unknown(s stray) *wrong {
 		w = wrongf("unknown key, with the value %s", shown(value.text))
 	}
 	name := s.pair.name
-	if near := nearest(name, s.near); near != "" {
+	if near := spelling.Nearest(name, s.near); near != "" {
 		return w.hinted("did you mean %s?", near)
 	}
 	if word, ok := elsewhere[strings.ReplaceAll(strings.ToLower(name), ".", "_")]; ok {

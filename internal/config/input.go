@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tidemark-streams/tidemark/internal/job"
+	"github.com/tidemark-streams/tidemark/internal/spelling"
 	"github.com/tidemark-streams/tidemark/reading"
 	"github.com/tidemark-streams/tidemark/window"
 )
@@ -350,7 +351,7 @@ var zone = spec[*time.Location]{kind: kindText, want: "the name of a time zone, 
 	zone, err := window.Zone(text)
 	if err != nil {
 		w := wrongf("%v", err)
-		if near := nearest(text, window.Zones()); near != "" {
+		if near := spelling.Nearest(text, window.Zones()); near != "" {
 			w.hinted("did you mean %s?", near)
 		}
 		return nil, w

@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/tidemark-streams/tidemark/aggregate"
+	"github.com/tidemark-streams/tidemark/internal/spelling"
 	"github.com/tidemark-streams/tidemark/reading"
 	"github.com/tidemark-streams/tidemark/window"
 )
@@ -137,7 +138,7 @@ func word(now []string, later ...string) spec[string] {
 			return "", wrongf("%s is not yet in this version: want %s", shown(text), want)
 		}
 		w := wrongf("%s is not known: want %s", shown(text), want)
-		if near := nearest(text, slices.Concat(now, later)); near != "" {
+		if near := spelling.Nearest(text, slices.Concat(now, later)); near != "" {
 			w.hinted("did you mean %s?", near)
 		}
 		return "", w
@@ -259,7 +260,7 @@ var start = spec[Start]{kind: kindText, want: "earliest, latest or " + instantFo
 	if w == nil {
 		return Start{Time: t}, nil
 	}
-	if near := nearest(text, []string{"earliest", "latest"}); near != "" {
+	if near := spelling.Nearest(text, []string{"earliest", "latest"}); near != "" {
 		w.hinted("did you mean %s?", near)
 	}
 	if strings.HasSuffix(w.what, instantForm) {
@@ -289,7 +290,7 @@ var function = spec[chosen]{kind: kindText, want: oneOf(aggregate.Words()), pars
 		return chosen{f, p}, nil
 	}
 	w := wrongf("%v", err)
-	near := nearest(text, append(slices.Sorted(maps.Keys(otherNames)), aggregate.All.Names()...))
+	near := spelling.Nearest(text, append(slices.Sorted(maps.Keys(otherNames)), aggregate.All.Names()...))
 	if own, ok := otherNames[near]; ok {
 		near = own
 	}

@@ -81,18 +81,6 @@ func TestAddresses(t *testing.T) {
 	bad(t, "listen", listen, ":8080", "0.0.0.0:8080", "[::]:80", "10.0.0.1:80", "example.org:80", "127.0.0.1", "8080")
 }
 
-func TestSuggestions(t *testing.T) {
-	words := []string{"interval", "max_records", "max_bytes", "grace", "job"}
-	for word, want := range map[string]string{
-		"intervall": "interval", "intreval": "interval", "max_record": "max_records", "maxbytes": "max_bytes", "Grace": "grace", "grce": "grace",
-		"jobs": "job", "topic": "", "x": "", "": "", "interval_between_commits": "", strings.Repeat("x", 10_000): "",
-	} {
-		if got := nearest(word, words); got != want {
-			t.Errorf("nearest(%.20q) = %q, want %q", word, got, want)
-		}
-	}
-}
-
 func TestTimeouts(t *testing.T) {
 	if err := DefaultTimeouts().Check(); err != nil {
 		t.Error(err)

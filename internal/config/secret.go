@@ -1,9 +1,6 @@
 package config
 
 import (
-	"crypto/tls"
-	"crypto/x509"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -12,7 +9,10 @@ import (
 )
 
 // Secret is a text that does not print: only Reveal returns it.
-type Secret struct{ text string }
+type Secret struct {
+	text string
+	file string // that it was read from, "" for none
+}
 
 const redacted = "(secret)"
 
@@ -27,6 +27,27 @@ func (s Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 
 // Reveal returns the secret, for the one place that needs it.
 func (s Secret) Reveal() string { return s.text }
+
+// Again returns the secret as it is now: one in a file may have been replaced since. It may be called by several goroutines.
+func (s Secret) Again() (string, error) {
+	if s.file == "" {
+		return s.text, nil
+	}
+	return secretIn(s.file)
+}
+
+// secretIn reads a secret; one line end after it is not part of it.
+func secretIn(path string) (string, error) {
+	data, err := readSecretFile(path)
+	if err != nil {
+		return "", err
+	}
+	text := strings.TrimSuffix(strings.TrimSuffix(string(data), "\n"), "\r")
+	if text == "" {
+		return "", fmt.Errorf("%s is empty", path)
+	}
+	return text, nil
+}
 
 // maxSecretFile bounds the files that hold secrets and certificates.
 const maxSecretFile = 1 << 20
@@ -90,53 +111,13 @@ func (s *section) fromVariable(variable, key string, at place) Secret {
 	case text == "":
 		s.d.add(at, join(s.path, key), wrongf("the variable %s is empty", variable))
 	}
-	return Secret{text}
+	return Secret{text: text}
 }
 
 func (s *section) fromFile(path, key string, at place) Secret {
-	data, err := readSecretFile(path)
-	text := strings.TrimSuffix(strings.TrimSuffix(string(data), "\n"), "\r")
-	switch {
-	case err != nil:
-		s.d.add(at, join(s.path, key), wrongf("%v", err))
-	case text == "":
-		s.d.add(at, join(s.path, key), wrongf("%s is empty", path))
-	}
-	return Secret{text}
-}
-
-// TLS says whom to trust and who we are. Its files were readable when the configuration was loaded.
-type TLS struct {
-	CA         string // file of certificates to trust; "": those of the system
-	Cert, Key  string // files of our own certificate and key; "": none
-	ServerName string // name expected in the broker's certificate; "": the host that is dialled
-}
-
-// Config reads the files and makes what a client needs.
-func (t *TLS) Config() (*tls.Config, error) {
-	config := &tls.Config{ServerName: t.ServerName, MinVersion: tls.VersionTLS12}
-	if t.CA != "" {
-		data, err := readSecretFile(t.CA)
-		if err != nil {
-			return nil, err
-		}
-		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM(data) {
-			return nil, fmt.Errorf("%s holds no certificate in PEM form", t.CA)
-		}
-	}
-	if t.Cert == "" {
-		return config, nil
-	}
-	cert, err := readSecretFile(t.Cert)
-	key, keyErr := readSecretFile(t.Key)
-	if err := errors.Join(err, keyErr); err != nil {
-		return nil, err
-	}
-	pair, err := tls.X509KeyPair(cert, key)
+	text, err := secretIn(path)
 	if err != nil {
-		return nil, fmt.Errorf("%s and %s: %w", t.Cert, t.Key, err)
+		s.d.add(at, join(s.path, key), wrongf("%v", err))
 	}
-	config.Certificates = []tls.Certificate{pair}
-	return config, nil
+	return Secret{text, path}
 }

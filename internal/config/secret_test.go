@@ -89,20 +89,3 @@ func withPasswordFile(t *testing.T, path string) (*Job, error) {
 	}
 	return Parse(fileName, bytes.ReplaceAll(data, []byte("testdata/password"), []byte(path)), nil)
 }
-
-func TestTLSConfig(t *testing.T) {
-	job, err := Load("testdata/certificates.good.yml", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	config, err := job.Kafka.TLS.Config()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if config.RootCAs == nil || len(config.Certificates) != 1 || config.ServerName != "kafka.example.org" || config.InsecureSkipVerify {
-		t.Errorf("%+v", config)
-	}
-	if config, err := (&TLS{}).Config(); err != nil || config.RootCAs != nil || config.Certificates != nil {
-		t.Errorf("of the system: %+v, %v", config, err)
-	}
-}

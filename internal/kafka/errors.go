@@ -54,6 +54,7 @@ type Error struct {
 	Offset    int64  // -1 when none is known
 	Size      int    // bytes of key, value and headers of the record concerned, 0 for none
 	Hint      string // what to do next, "" for nothing
+	Away      bool   // a certificate or a login is what it is about: TurnedAway
 	Err       error
 }
 
@@ -90,6 +91,14 @@ func ClassOf(err error) Class {
 		return e.Class
 	}
 	return ClassTransient
+}
+
+// TurnedAway tells whether err is about a certificate or a login, ours or the brokers'. Such an error is transient to a job
+// that runs: what has expired is renewed by somebody, and then it goes on. A start ends with it, for it waits for brokers
+// that answer, and these have (D05).
+func TurnedAway(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Away
 }
 
 // Panic is a panic of a goroutine that works for one task, as the error that ends the task's life: a panic of one task is

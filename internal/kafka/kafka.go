@@ -151,6 +151,8 @@ type Admin interface {
 	Transactions(ctx context.Context) error
 	// Topics describes the named topics; a topic that does not exist is absent from the map. It never creates one.
 	Topics(ctx context.Context, names ...string) (map[string]TopicInfo, error)
+	// Names lists the topics that this client may see, without those that brokers keep for themselves.
+	Names(ctx context.Context) ([]string, error)
 	// Create makes a topic and returns when its leaders are known. A topic that exists already is no error.
 	Create(ctx context.Context, spec TopicSpec) error
 	// AddPartitions raises the partition count of a topic and returns when its leaders are known. A topic that has as many

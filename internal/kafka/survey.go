@@ -15,8 +15,9 @@ type Survey struct {
 	VerificationErr    error
 	MakeTopics         bool // the right to make any topic
 	Topics             map[string]SurveyedTopic
-	Group              Access // of the consumer group
-	Transactions       Access // of the transactional ids: their first one, by a request that changes nothing
+	Others             []string // topics there are beside those asked about; listed only when one of these is missing
+	Group              Access   // of the consumer group
+	Transactions       Access   // of the transactional ids: their first one, by a request that changes nothing
 	Seats              []GroupMember
 }
 

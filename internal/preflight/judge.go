@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/tidemark-streams/tidemark/internal/kafka"
+	"github.com/tidemark-streams/tidemark/internal/spelling"
 )
 
 // Judge says everything that is not as the plan needs it.
@@ -75,11 +76,24 @@ func (j *judge) exists(name string, t *kafka.SurveyedTopic) bool {
 	case name == j.Changelog:
 		j.unmade()
 	case name == j.Input:
-		j.fault(name, j.create(name, 0), "input topic %s does not exist", name)
+		j.absent("input.topic", name, 0)
 	default:
-		j.fault(name, j.create(name, j.survey.Topics[j.Input].TopicInfo.Partitions), "topic %s does not exist", name)
+		j.absent("the job's file", name, j.survey.Topics[j.Input].TopicInfo.Partitions)
 	}
 	return false
+}
+
+// absent tells of a topic that is not there, and of the one that was perhaps meant (D21).
+func (j *judge) absent(key, name string, partitions int32) {
+	what, repair := "topic "+name+" does not exist", j.create(name, partitions)
+	if name == j.Input {
+		what = "input " + what
+	}
+	if like := spelling.Nearest(name, j.survey.Others); like != "" {
+		what += fmt.Sprintf(" (did you mean %s?)", like)
+		repair = fmt.Sprintf("name %s in %s, or %s", like, key, repair)
+	}
+	j.fault(name, repair, "%s", what)
 }
 
 func (j *judge) create(name string, partitions int32) string {

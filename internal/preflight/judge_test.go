@@ -60,6 +60,14 @@ func TestRules(t *testing.T) {
 		"missing input": {func(w *world) {
 			topic(w, "readings", func(t *kafka.SurveyedTopic) { t.Missing, t.TopicInfo.Partitions = true, 0 })
 		}, true, "input topic readings does not exist", "--create --topic readings --partitions COUNT"},
+		"misspelt input": {func(w *world) {
+			w.Others = []string{"reading-log", "reading", "others"}
+			topic(w, "readings", func(t *kafka.SurveyedTopic) { t.Missing, t.TopicInfo.Partitions = true, 0 })
+		}, true, "input topic readings does not exist (did you mean reading?)", "name reading in input.topic, or kafka-topics.sh"},
+		"misspelt output": {func(w *world) {
+			w.Others = []string{"hourly2", "others"}
+			topic(w, "hourly", func(t *kafka.SurveyedTopic) { t.Missing = true })
+		}, true, "topic hourly does not exist (did you mean hourly2?)", "name hourly2 in the job's file, or kafka-topics.sh"},
 		"missing output": {func(w *world) { topic(w, "hourly", func(t *kafka.SurveyedTopic) { t.Missing = true }) }, true, "topic hourly does not exist", "kafka-topics.sh --bootstrap-server b:9092 --create --topic hourly --partitions 2"},
 		"changelog to be made": {func(w *world) {
 			w.MakeTopics = false

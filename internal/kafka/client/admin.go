@@ -160,6 +160,28 @@ func (a *admin) Topics(ctx context.Context, names ...string) (map[string]kafka.T
 	return found, nil
 }
 
+// Names is described in package kafka.
+func (a *admin) Names(ctx context.Context) ([]string, error) {
+	ctx, cancel := bounded(ctx, patience, "no answer")
+	defer cancel()
+	names, err := topicNames(ctx, a.cl)
+	return names, late(ctx, err)
+}
+
+// topicNames lists all topics that are not the brokers' own.
+func topicNames(ctx context.Context, cl *kgo.Client) (names []string, err error) {
+	resp, err := kmsg.NewPtrMetadataRequest().RequestWith(ctx, cl) // which names no topic, and so asks for all
+	if err != nil {
+		return nil, fail("list the topics", nowhere, err)
+	}
+	for i := range resp.Topics {
+		if t := &resp.Topics[i]; t.Topic != nil && !t.IsInternal {
+			names = append(names, *t.Topic)
+		}
+	}
+	return names, nil
+}
+
 func describe(name string, t *kmsg.MetadataResponseTopic) kafka.TopicInfo {
 	info := kafka.TopicInfo{
 		Topic:   record.Topic{Name: name, ID: t.TopicID, Partitions: int32(len(t.Partitions))},

@@ -2,8 +2,6 @@ package client
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"time"
@@ -38,6 +36,11 @@ var classes = map[*kerr.Error]rule{
 	kerr.UnknownTopicID:      {kafka.ClassLost, "the topic was deleted"},
 	kerr.InconsistentTopicID: {kafka.ClassLost, "the topic was deleted and made again"},
 
+	// The way in is closed, as by a certificate that has expired: kafka.TurnedAway.
+	kerr.SaslAuthenticationFailed: {kafka.ClassTransient, "user or password is wrong; check kafka.sasl"},
+	kerr.UnsupportedSaslMechanism: {kafka.ClassTransient, "the broker does not offer the mechanism; check kafka.sasl.mechanism"},
+	kerr.IllegalSaslState:         {kafka.ClassTransient, "the broker expects another login; check kafka.sasl"},
+
 	// The same request would be refused again.
 	kerr.MessageTooLarge:                    {kafka.ClassPermanent, "the record is larger than the topic's max.message.bytes"},
 	kerr.RecordListTooLarge:                 {kafka.ClassPermanent, "the batch is larger than the topic's segment"},
@@ -65,9 +68,6 @@ var classes = map[*kerr.Error]rule{
 	kerr.GroupAuthorizationFailed:           {kafka.ClassPermanent, "no rights on the group"},
 	kerr.ClusterAuthorizationFailed:         {kafka.ClassPermanent, "no rights on the cluster"},
 	kerr.TransactionalIDAuthorizationFailed: {kafka.ClassPermanent, "no rights on the transactional id"},
-	kerr.SaslAuthenticationFailed:           {kafka.ClassPermanent, "user or password is wrong"},
-	kerr.UnsupportedSaslMechanism:           {kafka.ClassPermanent, "the broker does not offer the mechanism"},
-	kerr.IllegalSaslState:                   {kafka.ClassPermanent, "the broker expects another login"},
 	kerr.SecurityDisabled:                   {kafka.ClassPermanent, "the broker has no authorizer"},
 }
 
@@ -79,7 +79,6 @@ var hints = map[*kerr.Error]string{
 	kerr.TransactionalIDAuthorizationFailed: "grant WRITE and DESCRIBE on the transactional id",
 	kerr.InvalidSessionTimeout:              "lower group.min.session.timeout.ms of the brokers to 6000",
 	kerr.InvalidTransactionTimeout:          "raise transaction.max.timeout.ms of the brokers to 15000",
-	kerr.SaslAuthenticationFailed:           "check kafka.sasl",
 	kerr.UnsupportedVersion:                 "tidemark needs Apache Kafka 4.0 or later with transaction.version 2",
 }
 
@@ -104,10 +103,8 @@ func classOf(err error) (kafka.Class, string) {
 		}
 		return r.class, hint
 	}
-	var badCertificate *tls.CertificateVerificationError
-	var unknownAuthority x509.UnknownAuthorityError
-	if errors.As(err, &badCertificate) || errors.As(err, &unknownAuthority) {
-		return kafka.ClassPermanent, "the broker's certificate is not trusted; check kafka.tls"
+	if hint := certificateHint(err); hint != "" {
+		return kafka.ClassTransient, hint
 	}
 	var hungUp *kgo.ErrFirstReadEOF
 	if errors.As(err, &hungUp) { // or a broker that is just going down
@@ -132,7 +129,7 @@ func fail(op string, at place, err error) error {
 		return err
 	}
 	class, hint := classOf(err)
-	return &kafka.Error{Class: class, Op: op, Topic: at.topic, Partition: at.partition, Offset: at.offset, Hint: hint, Err: err}
+	return &kafka.Error{Class: class, Op: op, Topic: at.topic, Partition: at.partition, Offset: at.offset, Hint: hint, Away: turnedAway(err), Err: err}
 }
 
 // refuse makes a permanent error of our own.

@@ -13,6 +13,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
@@ -71,6 +72,7 @@ type SASL struct {
 	Mechanism string // PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512
 	User      string
 	Password  string
+	Renew     func() (string, error) // asked for the password at each sign-in, where it may change; nil: it is Password
 }
 
 // Options say how to reach a cluster.
@@ -163,13 +165,33 @@ func (h sentHook) OnBrokerWrite(_ kgo.BrokerMetadata, key int16, _ int, _, _ tim
 func (s *SASL) mechanism() (sasl.Mechanism, error) {
 	switch s.Mechanism {
 	case "PLAIN":
-		return plain.Auth{User: s.User, Pass: s.Password}.AsMechanism(), nil
+		return plain.Plain(func(context.Context) (plain.Auth, error) {
+			password, err := s.password()
+			return plain.Auth{User: s.User, Pass: password}, err
+		}), nil
 	case "SCRAM-SHA-256":
-		return scram.Auth{User: s.User, Pass: s.Password}.AsSha256Mechanism(), nil
+		return scram.Sha256(s.scram), nil
 	case "SCRAM-SHA-512":
-		return scram.Auth{User: s.User, Pass: s.Password}.AsSha512Mechanism(), nil
+		return scram.Sha512(s.scram), nil
 	}
 	return nil, refuse("connect", errors.New("unknown SASL mechanism "+s.Mechanism), "use PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512")
+}
+
+func (s *SASL) scram(context.Context) (scram.Auth, error) {
+	password, err := s.password()
+	return scram.Auth{User: s.User, Pass: password}, err
+}
+
+// password is the one in force now.
+func (s *SASL) password() (string, error) {
+	if s.Renew == nil {
+		return s.Password, nil
+	}
+	password, err := s.Renew()
+	if err != nil {
+		return "", fmt.Errorf("read the password for kafka.sasl again: %w", err)
+	}
+	return password, nil
 }
 
 // Dialing are franz-go's options to reach the same cluster, for readers that share nothing else with this package.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -94,6 +95,7 @@ func surveyTopics(ctx context.Context, cl *kgo.Client, s *kafka.Survey, names []
 	if err != nil {
 		return fail("describe topics", nowhere, late(ctx, err))
 	}
+	missing := false
 	for i := range meta.Topics {
 		t := &meta.Topics[i]
 		name := *t.Topic
@@ -114,8 +116,14 @@ func surveyTopics(ctx context.Context, cl *kgo.Client, s *kafka.Survey, names []
 			found.ConfigsErr = surveyConfigs(ctx, cl, name, found.Configs)
 		}
 		s.Topics[name] = found
+		missing = missing || found.Missing
 	}
-	return nil
+	if !missing {
+		return nil
+	}
+	all, err := topicNames(ctx, cl)
+	s.Others = slices.DeleteFunc(all, func(name string) bool { return slices.Contains(names, name) })
+	return err
 }
 
 // surveyConfigs asks for the settings of one topic: the rights on one say nothing about another's.

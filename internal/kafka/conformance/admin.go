@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"slices"
 	"time"
 
 	"github.com/tidemark-streams/tidemark/internal/kafka"
@@ -31,6 +32,9 @@ var adminTests = map[string]func(*suite){
 		after := must[map[string]kafka.TopicInfo](s)(admin.Topics(s.ctx, name, none))
 		if len(before) != 1 || len(after) != 1 {
 			s.Fatalf("topics that do not exist were described: %v, %v", before, after)
+		}
+		if names := must[[]string](s)(admin.Names(s.ctx)); !slices.Contains(names, name) || slices.Contains(names, none) {
+			s.Errorf("topics %q, of which there is %s and not %s", names, name, none)
 		}
 		b, a := before[name], after[name]
 		if !b.ID.Equal(a.ID) || a.Name != name || a.Partitions != 3 || a.ReplicationFactor != 1 || len(a.Leaderless) != 0 {

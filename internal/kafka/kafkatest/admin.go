@@ -50,6 +50,15 @@ func (a admin) Topics(ctx context.Context, names ...string) (map[string]kafka.To
 	return infos, nil
 }
 
+// Names implements kafka.Admin.
+func (a admin) Names(ctx context.Context) (names []string, err error) {
+	err = a.c.pass(ctx, Call{Op: OpTopics}, func(int) error {
+		names = slices.Sorted(maps.Keys(a.c.topics))
+		return nil
+	})
+	return names, err
+}
+
 // Create implements kafka.Admin.
 func (a admin) Create(ctx context.Context, spec kafka.TopicSpec) error {
 	return a.c.pass(ctx, Call{Op: OpCreate, Topic: spec.Name}, func(int) error {
