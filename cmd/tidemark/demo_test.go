@@ -158,10 +158,13 @@ func TestDemoShowsWhyAWorkerDied(t *testing.T) {
 	t.Parallel()
 	script := filepath.Join(t.TempDir(), "tidemark")
 	text := fmt.Sprintf("#!/bin/sh\nif [ \"$1\" = run ]; then echo 'the boiler is on fire' >&2; exit 3; fi\nexec %q \"$@\"\n", program(t))
-	if err := os.WriteFile(script, []byte(text), 0o755); err != nil {
+	syscall.ForkLock.RLock() // a child of another test that is just being made would hold the file open for writing
+	err := os.WriteFile(script, []byte(text), 0o755)
+	syscall.ForkLock.RUnlock()
+	if err != nil {
 		t.Fatal(err)
 	}
-	_, err := smallDemo(t, script, nil)
+	_, err = smallDemo(t, script, nil)
 	if err == nil || !strings.Contains(err.Error(), "the boiler is on fire") || !strings.Contains(err.Error(), "exit status 3") {
 		t.Errorf("error %v, want the end of the worker's log and its exit code", err)
 	}
