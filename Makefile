@@ -15,6 +15,8 @@
 #   sweep     every pair of crash positions of the step machine, every triple of a small run, and many more; repairs; every
 #             damage of a checkpoint. [SEED=..]
 #   agree     the fast reader against encoding/json and the oracle on 10 million documents, once a week; the seed is printed
+#   clock     the real program on a machine whose wall clock is set by days and years while it runs, on the embedded broker and on
+#             Apache Kafka, which it starts: the standard library is compiled anew for that, which takes a minute
 #   realdata  every set of ../shared/data against its truth file, as it arrived, by local day, and as its source wrote it, when the data is there
 #   kafka     all that needs Apache Kafka, one broker and three: many minutes. TIDEMARK_KILLS=100 for more
 #   kills     tidemark verify with N=10000 kills on the embedded broker; the report goes to docs/reports. [SEED=..]
@@ -37,7 +39,7 @@ BROWSER ?= chromium
 # of kills and zombies.
 KAFKA_QUICK := ^(TestConformance|TestRestartDoesNotWaitForTheSession|TestTwoInstancesKilledAndPaused)$$
 
-.PHONY: agree build bench bench-kafka check clean due faulty faulty-test kafka kafka-down kafka-up kills kills-kafka oneshot page realdata sim soak sweep test
+.PHONY: agree build bench bench-kafka check clean clock due faulty faulty-test kafka kafka-down kafka-up kills kills-kafka oneshot page realdata sim soak sweep test
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/tidemark ./cmd/tidemark
@@ -55,7 +57,7 @@ test: build faulty
 	@$(if $(RACE),:,echo 'no C compiler: testing without the race detector')
 	$(GO) test $(RACE) -timeout 15m $$($(GO) list ./... | grep -v /integration)
 	$(GO) test -v -count 1 -run '^TestSim$$' ./internal/proof/sim -args -sim.time 60s
-	TIDEMARK_BIN=$(CURDIR)/bin/tidemark TIDEMARK_FAULTY_BIN=$(CURDIR)/bin/tidemark-faulty $(GO) test -v -timeout 15m ./integration
+	TIDEMARK_BIN=$(CURDIR)/bin/tidemark TIDEMARK_FAULTY_BIN=$(CURDIR)/bin/tidemark-faulty TIDEMARK_TEST_CLOCK=1 $(GO) test -v -timeout 15m ./integration
 	$(GO) test ./integration/kafkarun
 	TIDEMARK_BIN=$(CURDIR)/bin/tidemark TIDEMARK_KILLS=3 $(GO) test -v -timeout 10m -run '$(KAFKA_QUICK)' ./integration/kafka
 
@@ -79,6 +81,9 @@ bench-kafka: build
 agree:
 	TIDEMARK_SWEEP=10000000 $(GO) test -v -count 1 -timeout 300m -run TestRandomDocuments ./reading
 	TIDEMARK_DOCUMENTS=20000 $(GO) test -v -count 1 -timeout 120m -run 'TestReadersAgree|TestShapesAgree' ./internal/proof
+
+clock: build
+	TIDEMARK_BIN=$(CURDIR)/bin/tidemark TIDEMARK_TEST_CLOCK=1 $(GO) test -v -count 1 -timeout 30m -run W20 . ./internal/kafka/client ./integration ./integration/kafka
 
 realdata: build
 	TIDEMARK_BIN=$(CURDIR)/bin/tidemark TIDEMARK_REALDATA=all $(GO) test -v -count 1 -timeout 60m -run 'RealData|RealArrivals|LocalDays' ./integration

@@ -298,6 +298,7 @@ func (a *App) Status() *Status {
 	s.EstimatedRecovery = max(longest, together/maxLoads)
 	s.Memory.Used = a.used.Load()
 	s.Judge()
+	s.Rebase()
 	return s
 }
 

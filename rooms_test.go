@@ -81,6 +81,7 @@ var rooms = []room{
 	{dir: "internal/proof/sim"}, // tests only
 	{dir: "integration/peers", ours: []string{".", "integration/kafkarun", "internal/record", "internal/status"}, reach: engine, outside: []string{franz}},
 	{dir: "integration/kafkaup", ours: []string{"integration/kafkarun"}, outside: []string{franz}},
+	{dir: "integration/wrongclock"},
 	{dir: "integration/kafkarun", outside: []string{franz}}, // asks brokers what ours has no need to ask: who is alive, who is in sync
 }
 

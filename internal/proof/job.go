@@ -139,6 +139,9 @@ func (j *Job) WriteConfig() error {
 	if j.Leave {
 		line("shutdown: leave")
 	}
+	if j.Idle > 0 {
+		line("idle_close: %dms", j.Idle.Milliseconds())
+	}
 	return os.WriteFile(j.Config(), b.Bytes(), 0o600)
 }
 

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -118,5 +119,21 @@ func TestRecoveryInWords(t *testing.T) {
 	}
 	if got := (&Recovery{Step: "fence"}).String(); !strings.HasSuffix(got, "step fence") {
 		t.Error(got)
+	}
+}
+
+// TestRebaseCopies: what is told is told of moments without a monotonic part as it is, and what others hold is left alone. That moments
+// with one stay as long ago as they are is held by TestW20NothingIsMeasuredByTheClock, which sets the clock.
+func TestRebaseCopies(t *testing.T) {
+	want, s := full(5), full(5)
+	held := []*time.Time{&s.Tasks[0].LastError.At, s.Tasks[0].Commit.At}
+	s.Rebase()
+	if !reflect.DeepEqual(want, s) {
+		t.Errorf("%+v\nwant %+v", s, want)
+	}
+	for i, now := range []*time.Time{&s.Tasks[0].LastError.At, s.Tasks[0].Commit.At} {
+		if now == held[i] {
+			t.Errorf("moment %d is changed where it stands", i)
+		}
 	}
 }

@@ -141,6 +141,9 @@ func (d *delivery) judge(a *answer) (moved bool, err error) {
 		case err == nil && got.BaseOffset >= 0:
 			p.accept(got.BaseOffset)
 			moved = true
+			if got.LogAppendTime >= 0 {
+				d.clock.hear(got.LogAppendTime)
+			}
 		case err == nil:
 			return moved, fail("send", place{p.topic, p.partition, -1}, errors.New("acknowledged without an offset"))
 		case errors.Is(err, kerr.ConcurrentTransactions):

@@ -29,6 +29,7 @@ type writer struct {
 	open     bool      // a transaction is open
 	ended    time.Time // when the last one was
 	spent    error     // the first error; nothing works after it
+	clock    clock
 	out      outbox
 	offsets  []int64
 	old      *unanswered // with transactions of protocol 1; nil with those of protocol 2
@@ -108,7 +109,7 @@ func (w *writer) Send(ctx context.Context, messages []kafka.Message) ([]int64, e
 		w.out.begin(w.old == nil)
 		w.open = true
 	}
-	w.out.fill(messages, time.Now().UnixMilli())
+	w.out.fill(messages, w.clock.now())
 	d := delivery{writer: w, ctx: ctx}
 	if err := pause(ctx, markerTime-time.Since(w.ended)); err != nil {
 		return nil, w.end(d.late(err))
