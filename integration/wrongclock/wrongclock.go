@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -124,7 +125,10 @@ type Clock struct {
 func New(dir, binary string, commands ...string) (*Clock, error) {
 	c := &Clock{Program: filepath.Join(dir, "tidemark"), path: filepath.Join(dir, "wrong")}
 	script := fmt.Sprintf("#!/bin/sh\ncase \"$1\" in %s) export %s='%s';; esac\nexec '%s' \"$@\"\n", strings.Join(commands, "|"), variable, c.path, binary)
-	return c, errors.Join(c.Set(0), os.WriteFile(c.Program, []byte(script), 0o700))
+	syscall.ForkLock.RLock() // a child of another test that is just being made would hold the file open for writing
+	err := os.WriteFile(c.Program, []byte(script), 0o700)
+	syscall.ForkLock.RUnlock()
+	return c, errors.Join(c.Set(0), err)
 }
 
 // Set makes the clock wrong by so much. Programs that run notice within some milliseconds.
