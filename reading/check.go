@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 )
@@ -82,6 +83,7 @@ func (c *checker) checkClock() {
 	if len(k.Then) > 0 && !k.Record && c.Unit.Numeric() && (k.Also == 0 || k.Also.Numeric()) {
 		c.add("time then: a second text needs a time that is a text: want rfc3339, iso8601 or a layout")
 	}
+	c.checkBlanks()
 	for i, path := range k.Then {
 		if path == c.Time || slices.Contains(k.Then[:i], path) {
 			c.add("time then: field %q is there twice", path)
@@ -95,6 +97,30 @@ func (c *checker) checkClock() {
 		c.add("time: the name of a field is empty")
 	case k.Record && (c.Time != "" || len(k.Then) > 0 || k.Plus != "" || k.Take != ""):
 		c.add("time: the record's timestamp is the event time, and no field has a part in it")
+	}
+}
+
+// checkBlanks finds a time in several fields that is written as no text with a blank between the fields is.
+func (c *checker) checkBlanks() {
+	k := &c.Clock
+	if len(k.Then) == 0 || k.Take != "" || k.Record {
+		return
+	}
+	for _, unit := range []Unit{c.Unit, k.Also} {
+		written, blanks := unit.String(), 0
+		switch unit {
+		case RFC3339:
+		case ISO8601:
+			blanks = 1
+		case Layout:
+			written, blanks = k.Layout, strings.Count(k.Layout, " ")
+		default:
+			continue
+		}
+		if blanks < len(k.Then) {
+			c.add("time then: fields are joined by blanks, and %s has %d for %d of them: it matches nothing; want one between the fields, as in YYYY M D h",
+				written, blanks, len(k.Then))
+		}
 	}
 }
 

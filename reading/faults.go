@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -193,12 +194,21 @@ func (s *scanner) refuseField(reason Reason, i int, detail string) bool {
 	return false
 }
 
+// dotted is what to say of a path that leads nowhere while the document has a name that is written like it: a name with a
+// point in it, which a backslash makes a part of the name.
+func (s *scanner) dotted(path string) string {
+	if !strings.Contains(path, ".") || strings.ContainsAny(path, `\$`) || !bytes.Contains(s.data, []byte(`"`+path+`"`)) {
+		return ""
+	}
+	return `; for the name "` + path + `" write ` + strings.ReplaceAll(path, ".", `\.`)
+}
+
 // refuseKind notes that a configured field is not of the type wanted.
 func (s *scanner) refuseKind(i int, want string) bool {
 	detail := "is " + kindNames[s.fields[i].kind] + ", want " + want
 	switch s.fields[i].kind {
 	case kindAbsent:
-		s.refuseField(MissingField, i, detail)
+		s.refuseField(MissingField, i, detail+s.dotted(s.labels[i]))
 		s.refusal.Pos = s.close
 	case kindNull:
 		s.refuseField(NullField, i, detail)

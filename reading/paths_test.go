@@ -132,6 +132,8 @@ func TestPathsThatCannotBe(t *testing.T) {
 		`want YYYY or YY, MM and DD`:                  layoutOf("hh:mm Z"),
 		`no field has a part in it`:                   func(f *reading.Format) { f.Clock.Record = true },
 		`time then: a second text`:                    func(f *reading.Format) { f.Clock.Then = []string{"p"} },
+		`rfc3339 has 0 for 1 of them`:                 func(f *reading.Format) { f.Unit, f.Clock.Then = reading.RFC3339, []string{"p"} },
+		`iso8601 has 1 for 2 of them`:                 func(f *reading.Format) { f.Unit, f.Clock.Then = reading.ISO8601, []string{"p", "q"} },
 		`time then: field "p" is there twice`:         func(f *reading.Format) { f.Clock.Then = []string{"p", "q", "p"} },
 		`time plus: unit rfc3339`:                     func(f *reading.Format) { f.Clock.Plus, f.Clock.PlusUnit = "p", reading.RFC3339 },
 		`the result is a number, want a boolean`:      func(f *reading.Format) { f.Where = "1 + 2" },
@@ -311,5 +313,28 @@ func TestAbsentAfterPresent(t *testing.T) {
 		if got := told(t, r, &reading.Record{Value: []byte(document)}); got != want {
 			t.Errorf("%s: %s, want %s", document, got, want)
 		}
+	}
+}
+
+// TestNamesWithPoints: who writes the name PM2.5 for a path is told how it is written, in a refusal and for a column.
+func TestNamesWithPoints(t *testing.T) {
+	f := formats()[0]
+	f.Values = []string{"PM2.5"}
+	r := newReader(t, f)
+	for members, want := range map[string]string{
+		`"PM2.5":3`: `is absent, want a number; for the name "PM2.5" write PM2\.5`, `"PM2":{"x":1}`: "is absent, want a number", `"PM2.50":3`: "is absent, want a number",
+	} {
+		_, refusal := r.Read([]byte(`{"device":"a","ts":1704067200000,`+members+`}`), -1)
+		if refusal == nil || refusal.Reason != reading.MissingField || refusal.Detail != want {
+			t.Errorf("%s: %v, want %s", members, refusal, want)
+		}
+	}
+	f.Columns, f.Separator = []string{"device", "ts", "PM2.5"}, ','
+	if err := f.Check(); err == nil || !strings.HasSuffix(err.Error(), `field "PM2.5" is no column; for the column of that name write PM2\.5`) {
+		t.Errorf("%v", err)
+	}
+	f.Values = []string{`PM2\.5`}
+	if got, refusal := newReader(t, f).Read([]byte("a,1704067200000,3"), -1); refusal != nil || got.Values[0] != 3 {
+		t.Errorf("%v (%v)", got, refusal)
 	}
 }

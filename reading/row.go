@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -41,7 +42,11 @@ func (c *checker) checkColumns(s *scanner, fields []lateField, order []int) {
 			at = slices.Index(c.Columns, names[0])
 		}
 		if at < 0 {
-			c.add("field %q is no column", fields[i].label)
+			hint := ""
+			if label := fields[i].label; slices.Contains(c.Columns, label) {
+				hint = "; for the column of that name write " + strings.ReplaceAll(label, ".", `\.`)
+			}
+			c.add("field %q is no column%s", fields[i].label, hint)
 			continue
 		}
 		s.columns[at] = order[i]

@@ -125,7 +125,11 @@ func (c *csvReader) next() (line, error) {
 	row, err := c.rows.Read()
 	var malformed *csv.ParseError
 	if errors.As(err, &malformed) {
-		return line{number: int64(malformed.Line), column: malformed.Column, bad: malformed.Err}, nil
+		bad := malformed.Err
+		if errors.Is(bad, csv.ErrFieldCount) {
+			bad = fmt.Errorf("%d cells, the header has %d", len(row), len(c.names))
+		}
+		return line{number: int64(malformed.Line), column: malformed.Column, bad: bad}, nil
 	}
 	if err != nil {
 		return line{}, err

@@ -36,6 +36,7 @@ func TestCSVSeparators(t *testing.T) {
 		"rows with theirs":   {row, 0, "dev;x;t\na|b;0;2\n", `2|"a|b"`},
 		"no column":          {row, 0, "dev;temp\na;2\n", `column "t" of input.csv.columns is not there`},
 		"another's":          {object, 0, "dev|t\na|1\n", `{"dev|t":"a|1"}`},
+		"too few cells":      {object, 0, "a;b;c\n1;2\n", "2 cells, the header has 3"},
 		"twice":              {object, 0, "dev;dev\na;1\n", `column "dev" is there twice`},
 		"nothing":            {object, 0, "", "CSV header: EOF"},
 		"no end":             {object, 0, `"` + strings.Repeat("x", maxHeader), "is this CSV?"},

@@ -220,7 +220,9 @@ func (s *section) time(in *Input) {
 		t.off, format.Clock.Record, format.Unit = true, true, reading.Milliseconds
 		s.d.set(join(s.path, "time"), "record", t.at)
 	}
-	format.Time, _ = need(t, "field", "name the field that holds the event time, as  time: {field: ts}; or write  time: record", anyText)
+	first := anyText
+	first.list = "a time in several fields is  field: year, then: [month, day, hour], unit: YYYY M D h"
+	format.Time, _ = need(t, "field", "name the field that holds the event time, as  time: {field: ts}; or write  time: record", first)
 	t.units(format)
 	format.Clock.Zone, _ = get(t, "zone", "", zone)
 	format.Clock.Take, _ = get(t, "take", "", anyText)

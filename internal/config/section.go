@@ -132,6 +132,7 @@ type spec[T any] struct {
 	kind  kind   // what the document must hold: text, number, truth or units
 	want  string // what is allowed, in words
 	parse func(text string) (T, *wrong)
+	list  string // what to write in place of a list; "" where there is nothing to say
 }
 
 // emptyText as a default is the empty text; "" as a default is none.
@@ -205,6 +206,9 @@ func misfit[T any](v value, sp spec[T]) (w *wrong) {
 		w = wrongf("has no value")
 	case v.kind == kindMap || v.kind == kindList:
 		w = wrongf("holds %v, want one value", v.kind)
+		if v.kind == kindList && sp.list != "" {
+			return w.hinted("%s", sp.list)
+		}
 	case v.kind == kindText:
 		w = wrongf("%s is text", shown(v.text))
 	default:
