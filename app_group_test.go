@@ -348,7 +348,7 @@ func TestStateDirectory(t *testing.T) {
 	if dir.instance != "" {
 		t.Error("a directory made in this run has an instance id")
 	}
-	if _, _, err := openStateDir(first); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("in use by process %d", os.Getpid())) {
+	if _, _, err := openStateDir(first); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("in use by process %d on host %s:", os.Getpid(), hostname())) {
 		t.Errorf("second process: %v", err)
 	}
 	if err := dir.close(); err != nil {
@@ -361,7 +361,7 @@ func TestStateDirectory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !ephemeral(first) && again.instance == "" {
+	if !volumeOf(first).ephemeral && again.instance == "" {
 		t.Error("a directory that outlived its process has no instance id")
 	}
 	if again.identity.UUID != dir.identity.UUID {

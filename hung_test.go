@@ -14,6 +14,8 @@ import (
 	"github.com/tidemark-streams/tidemark/internal/record"
 	"github.com/tidemark-streams/tidemark/internal/recovery"
 	"github.com/tidemark-streams/tidemark/internal/status"
+	"github.com/tidemark-streams/tidemark/internal/store"
+	"github.com/tidemark-streams/tidemark/internal/store/storetest"
 )
 
 // Brokers that are away for longer than a session cost the seat, and not the state in memory: when the process has a seat
@@ -192,6 +194,52 @@ func TestStopGivesUpAHungDisk(t *testing.T) {
 			t.Errorf("%d checkpoints were begun, the run took %v", tried.Load(), took)
 		}
 		close(release)
+	})
+}
+
+// D08: a stop does not wait for the checkpoint of a state that takes a minute to write. Nothing is lost, and the next start
+// sweeps what was left of it.
+func TestD08StopOfALargeState(t *testing.T) {
+	watched(t, func(w *world) {
+		w.produce(100)
+		var slow atomic.Bool
+		var writes atomic.Int32
+		d := w.daemonize(func(o *Options) {
+			o.Checkpoint = time.Second
+			o.Files = storetest.Hook(store.Disk, func(op storetest.Op, do func() error) error {
+				if slow.Load() && op.Kind == "write" {
+					writes.Add(1)
+					wait(context.Background(), 20*time.Second)
+				}
+				return do()
+			})
+		})
+		before := d.after(10 * time.Second)
+		slow.Store(true)
+		w.produce(100)
+		d.after(10 * time.Second) // one of each task is under way
+		began := time.Now()
+		if err := d.end(); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(began); writes.Load() == 0 || took < stopPatience || took > stopPatience+dropPatience+time.Second {
+			t.Errorf("the stop took %v, %d writes were slow", took, writes.Load())
+		}
+		slow.Store(false)
+		w.produce(1)
+		d = w.daemonize(nil)
+		s := d.after(10 * time.Second)
+		for i := range s.Tasks {
+			if a, b := s.Tasks[i].Readings.In, before.Tasks[i].Readings.In; a <= b || s.Tasks[i].LiveEntries == 0 {
+				t.Errorf("partition %d: %d readings, and %d before", i, a, b)
+			}
+		}
+		if in := s.Tasks[0].Readings.In + s.Tasks[1].Readings.In; in != 201 {
+			t.Errorf("%d readings, want 201", in)
+		}
+		if err := d.end(); err != nil {
+			t.Error(err)
+		}
 	})
 }
 

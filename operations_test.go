@@ -3,10 +3,12 @@ package tidemark
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -16,6 +18,8 @@ import (
 	"github.com/tidemark-streams/tidemark/internal/kafka"
 	"github.com/tidemark-streams/tidemark/internal/kafka/kafkatest"
 	"github.com/tidemark-streams/tidemark/internal/status"
+	"github.com/tidemark-streams/tidemark/internal/store"
+	"github.com/tidemark-streams/tidemark/internal/store/storetest"
 )
 
 // D04: an input and a changelog whose partitions differ in number are refused with both numbers, and nothing is fenced.
@@ -249,14 +253,103 @@ func TestTopicAwaitedPastABrokersFall(t *testing.T) {
 	})
 }
 
-// S34: a full disk is no matter of rights.
+// S34, D09, D19: what a directory cannot be used for is told with what helps against it.
 func TestS34UnusableSaysWhatHelps(t *testing.T) {
-	const advice = "must be a directory in which this user may make files"
-	for cause, want := range map[syscall.Errno]bool{syscall.EACCES: true, syscall.ENOTDIR: true, syscall.ENOSPC: false, syscall.EIO: false} {
-		err := unusable("state", &fs.PathError{Op: "open", Path: "state/id.tmp", Err: cause})
-		if !errors.Is(err, ErrDirectory) || !errors.Is(err, cause) || strings.Contains(err.Error(), advice) != want {
-			t.Errorf("%v: %v", cause, err)
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o750); err != nil {
+		t.Fatal(err)
+	}
+	const anyCase = "must be a directory in which this user may make files"
+	for cause, want := range map[syscall.Errno]string{
+		syscall.EACCES: fmt.Sprintf("this process is user %d, group %d, and %s belongs to user %[1]d, group %d with mode 0750: give it to this user",
+			os.Geteuid(), os.Getegid(), dir, groupOf(t, dir)),
+		syscall.ENOTDIR: anyCase,
+		syscall.ENOSPC:  "the file system of " + dir + " has ",
+		syscall.EDQUOT:  fmt.Sprintf("the quota of user %d on the file system of %s is used up", os.Geteuid(), dir),
+		syscall.EROFS:   dir + " is on a file system that is mounted read-only",
+		syscall.EIO:     "input/output error",
+	} {
+		err := unusable(dir, &fs.PathError{Op: "open", Path: filepath.Join(dir, "id.tmp"), Err: cause})
+		if !errors.Is(err, ErrDirectory) || !errors.Is(err, cause) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), anyCase) != (want == anyCase) {
+			t.Errorf("%v: %v, want %q", cause, err, want)
 		}
+	}
+}
+
+func groupOf(t *testing.T, path string) uint32 {
+	t.Helper()
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.Sys().(*syscall.Stat_t).Gid
+}
+
+// D19: a state directory in memory, or on another machine, is told of; one on a disk is not.
+func TestD19Volumes(t *testing.T) {
+	if v := volumeOf("/dev/shm"); v.name != "tmpfs" || !strings.Contains(v.note("/dev/shm"), "state directory /dev/shm is on tmpfs and does not outlive this container or boot") {
+		t.Errorf("%+v: %s", v, v.note("/dev/shm"))
+	}
+	if v := volumeOf(filepath.Join(t.TempDir(), "nowhere")); !v.ephemeral || v.note("x") == "" {
+		t.Errorf("%+v", v)
+	}
+	for number, v := range volumes {
+		if note := v.note("dir"); v.name == "" || v.network == v.ephemeral || !strings.Contains(note, "state directory dir is on "+v.name) ||
+			strings.Contains(note, "network file system") != v.network {
+			t.Errorf("%#x: %+v: %q", number, v, note)
+		}
+	}
+	if note := (volume{}).note("dir"); note != "" {
+		t.Errorf("a disk of this machine: %q", note)
+	}
+}
+
+// D09: a file system that lets no file be made, for a quota or for want of inodes, costs checkpoints and nothing else: commits go
+// on, status and log say why with one line for each attempt, and with room again the next one succeeds without a restart.
+func TestD09NoFileCanBeMade(t *testing.T) {
+	for cause, want := range map[syscall.Errno]string{syscall.EDQUOT: "the quota of user", syscall.ENOSPC: "the file system of"} {
+		watched(t, func(w *world) {
+			var refusing, refused atomic.Int64
+			var log said
+			d := w.daemonize(func(o *Options) {
+				o.Checkpoint, o.Log = time.Minute, slog.New(slog.NewTextHandler(&log, nil))
+				o.Files = storetest.Hook(store.Disk, func(op storetest.Op, do func() error) error {
+					if refusing.Load() == 0 || op.Kind != "create" {
+						return do()
+					}
+					refused.Add(1)
+					return &fs.PathError{Op: "open", Path: op.Path, Err: cause}
+				})
+			})
+			w.produce(50)
+			d.after(3 * time.Minute)
+			kept, _ := filepath.Glob(filepath.Join(w.dir, "*", "p*", "*.checkpoint"))
+			refusing.Store(1)
+			for range 10 {
+				w.produce(10)
+				d.after(time.Minute)
+			}
+			s := d.app.Status()
+			now, _ := filepath.Glob(filepath.Join(w.dir, "*", "p*", "*.checkpoint"))
+			if refused.Load() < 10 || len(kept) != 2 || !slices.Equal(kept, now) {
+				t.Errorf("%d attempts refused; checkpoints before %q, now %q", refused.Load(), kept, now)
+			}
+			if s.Health != status.Red || s.Ready || !s.Live || s.Tasks[0].Readings.In+s.Tasks[1].Readings.In != 150 ||
+				!strings.Contains(s.Tasks[0].Reasons[0].What, want) || s.Totals.CheckpointFailures < 10 {
+				t.Errorf("health %s, ready %v, live %v, totals %+v: %+v", s.Health, s.Ready, s.Live, s.Totals, s.Tasks[0].Reasons)
+			}
+			if n := len(log.lines("checkpoint not written")); int64(n) != refused.Load() || !strings.Contains(log.lines("checkpoint not written")[0], want) {
+				t.Errorf("%d lines of %d attempts: %q", n, refused.Load(), log.lines("checkpoint not written")[0])
+			}
+			refusing.Store(0)
+			w.produce(10)
+			if s = d.after(2 * time.Minute); s.Health != status.Green {
+				t.Errorf("with room again: %+v", s.Tasks[0].Reasons)
+			}
+			if err := d.end(); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 

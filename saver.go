@@ -201,12 +201,22 @@ func (s *saver) ended(o outcome) error {
 	return nil
 }
 
+// stopPatience is how long a stop waits for its last checkpoint, however large: whoever stops a process kills it soon after
+// (D08).
+const stopPatience = 5 * time.Second
+
 // finish writes a last checkpoint at a clean stop: of everything committed since the last one if all is set, otherwise
-// if one is due. It begins one attempt at most, and gives up on a disk that has not answered for as long as a broker may
-// take: no disk must hold up the stop for ever, for a checkpoint is never needed (I6, I12).
+// if one is due and it takes no longer than stopPatience. It begins one attempt at most, and gives up on a disk that has not
+// answered for as long as a broker may take: no disk must hold up the stop for ever, for a checkpoint is never needed (I6, I12).
 func (s *saver) finish(all bool) error {
 	patience := time.NewTimer(s.l.r.app.diskPatience)
 	defer patience.Stop()
+	var over <-chan time.Time // never
+	if !all {
+		limit := time.NewTimer(stopPatience)
+		defer limit.Stop()
+		over = limit.C
+	}
 	for tried := false; ; patience.Reset(s.l.r.app.diskPatience) {
 		if s.attempt == nil {
 			due := all || time.Since(s.last) >= s.l.r.app.options.Checkpoint
@@ -225,6 +235,10 @@ func (s *saver) finish(all bool) error {
 			if err := s.ended(o); err != nil {
 				return err
 			}
+		case <-over:
+			s.l.r.log.Info("the last checkpoint is given up, the one before it stays: a stop waits no longer", "waited", stopPatience)
+			s.drop()
+			return nil
 		case <-patience.C:
 			return s.ended(outcome{err: fmt.Errorf("the disk has not answered for %s", s.l.r.app.diskPatience)})
 		}

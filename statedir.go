@@ -1,6 +1,7 @@
 package tidemark
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -14,6 +15,10 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tidemark-streams/tidemark/internal/store"
 )
 
 // stateDir is the directory of one process: its identity, its lock, its checkpoints. While it is held no other process
@@ -42,7 +47,11 @@ const (
 
 // openStateDir makes or takes the state directory. What it decided about the identity is told in the notes.
 func openStateDir(path string) (dir *stateDir, notes []string, err error) {
-	if err := os.MkdirAll(path, 0o700); err != nil {
+	err = os.MkdirAll(path, 0o700)
+	if err == nil {
+		err = writable(path)
+	}
+	if err != nil {
 		return nil, nil, unusable(path, err)
 	}
 	lock, err := lockDir(path)
@@ -53,14 +62,32 @@ func openStateDir(path string) (dir *stateDir, notes []string, err error) {
 	if notes, err = dir.identify(); err != nil {
 		return nil, nil, errors.Join(unusable(path, err), lock.Close())
 	}
+	if note := volumeOf(path).note(dir.absolute()); note != "" {
+		notes = append(notes, note)
+	}
 	return dir, notes, nil
+}
+
+// writable asks whether files can be made in a directory, which a start on a full disk must not do (S34): what was there at the
+// last start is not made again, so that the first checkpoint would find out (D19).
+func writable(path string) error {
+	if err := unix.Access(path, unix.W_OK|unix.X_OK); err != nil {
+		return &fs.PathError{Op: "make files in", Path: path, Err: err}
+	}
+	return nil
 }
 
 // unusable says that a directory cannot be used, and what one that can must be like.
 func unusable(path string, err error) error {
 	var at *fs.PathError
-	if errors.As(err, &at) && !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EIO) {
-		err = fmt.Errorf("%w: state.dir must be a directory in which this user may make files", err)
+	if errors.As(err, &at) {
+		hint := store.Hint(at.Path, at.Err)
+		switch {
+		case hint != "":
+			err = fmt.Errorf("%w: %s", err, hint)
+		case !errors.Is(err, syscall.EIO):
+			err = fmt.Errorf("%w: state.dir must be a directory in which this user may make files", err)
+		}
 	}
 	return fmt.Errorf("%w %s: %w", ErrDirectory, path, err)
 }
@@ -74,16 +101,17 @@ func lockDir(path string) (*os.File, error) {
 	err = flock(f)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		holder, _ := os.ReadFile(name)
-		pid, _, _ := strings.Cut(string(holder), "\n")
-		return nil, errors.Join(fmt.Errorf("it is in use by process %s: stop it, or give this one a state.dir of its own",
-			strings.TrimSpace(pid)), f.Close())
+		line, _, _ := strings.Cut(string(holder), "\n")
+		pid, host, _ := strings.Cut(strings.TrimSpace(line), " ")
+		return nil, errors.Join(fmt.Errorf("it is in use by process %s on host %s: stop it, or give this one a state.dir of its own",
+			pid, cmp.Or(strings.TrimSpace(host), "unknown")), f.Close())
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("lock %s: %w: the file system must support flock", name, err), f.Close())
 	}
-	// The content is for people; the kernel's lock is what counts. It has one length, so that a start on a full disk finds
-	// room for it where the last one wrote it (S34).
-	if _, err := f.WriteAt(fmt.Appendf(nil, "%-10d\n", os.Getpid()), 0); err != nil {
+	// The content is for people; the kernel's lock is what counts, for in containers everybody is process 1 (D08). It has one
+	// length, so that a start on a full disk finds room for it where the last one wrote it (S34).
+	if _, err := f.WriteAt(fmt.Appendf(nil, "%-10d %-64.64s\n", os.Getpid(), hostname()), 0); err != nil {
 		return nil, errors.Join(fmt.Errorf("write %s: %w", name, err), f.Close())
 	}
 	return f, nil
@@ -124,7 +152,7 @@ func (d *stateDir) identify() (notes []string, err error) {
 		notes = append(notes, fmt.Sprintf("state directory %s was copied or moved here: it gets the new id %s", d.path, now.UUID))
 	}
 	d.identity = now
-	if !madeNow && !ephemeral(d.path) {
+	if !madeNow && !volumeOf(d.path).ephemeral {
 		d.instance = now.instance()
 	}
 	if now == old {
@@ -211,16 +239,6 @@ func (d *stateDir) absolute() string {
 }
 
 func (d *stateDir) close() error { return d.lock.Close() }
-
-// ephemeral tells whether a directory lies on a file system that does not outlive a container or a boot.
-func ephemeral(path string) bool {
-	const tmpfs, overlayfs = 0x01021994, 0x794c7630 // statfs(2)
-	var fs syscall.Statfs_t
-	if err := syscall.Statfs(path, &fs); err != nil {
-		return true
-	}
-	return fs.Type == tmpfs || fs.Type == overlayfs
-}
 
 func machineID() string {
 	for _, name := range []string{"/etc/machine-id", "/var/lib/dbus/machine-id"} {

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"log/slog"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -70,6 +73,11 @@ type connection struct {
 // connect makes the way to the job's brokers, and with "kafka: embedded" the broker itself when none runs. It does not
 // wait for brokers of one's own: see reach.
 func (e *env) connect(ctx context.Context, job *config.Job) (*connection, error) {
+	return e.connectTelling(ctx, job, prefixed{e})
+}
+
+// connectTelling is connect for those who say in a way of their own what a person who waits should know.
+func (e *env) connectTelling(ctx context.Context, job *config.Job, tell io.Writer) (*connection, error) {
 	c := &connection{job: job}
 	options := client.Options{Brokers: job.Kafka.Brokers, AllowTransactionV1: job.Kafka.AllowTransactionV1}
 	if job.Kafka.Embedded {
@@ -77,7 +85,7 @@ func (e *env) connect(ctx context.Context, job *config.Job) (*connection, error)
 			Dir:        job.Kafka.EmbeddedDir,
 			Partitions: job.Kafka.EmbeddedPartitions,
 			Linger:     embeddedLinger,
-			Log:        prefixed{e},
+			Log:        tell,
 		})
 		var at *fs.PathError
 		switch {
@@ -200,5 +208,14 @@ type prefixed struct{ env *env }
 // Write says the lines.
 func (p prefixed) Write(text []byte) (int, error) {
 	p.env.say("%s", text)
+	return len(text), nil
+}
+
+// logged passes whole lines on to a log.
+type logged struct{ to *slog.Logger }
+
+// Write logs the lines.
+func (l logged) Write(text []byte) (int, error) {
+	l.to.Info(strings.TrimSpace(string(text)))
 	return len(text), nil
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"math"
 	"os"
@@ -74,7 +75,11 @@ func (e *env) runJob(ctx context.Context, o runOptions) error {
 	if err := e.arm(log); err != nil {
 		return err
 	}
-	connection, err := e.connect(ctx, defined)
+	var tell io.Writer = prefixed{e}
+	if o.json {
+		tell = logged{log}
+	}
+	connection, err := e.connectTelling(ctx, defined, tell)
 	if err != nil {
 		return err
 	}

@@ -45,7 +45,7 @@ func (j *Job) startWith(name string, input *os.File, variables []string, args ..
 	}
 	defer stderr.Close()
 	c.command = exec.Command(j.Binary, args...)
-	c.command.Dir, c.command.SysProcAttr = j.Dir, ownGroup()
+	c.command.Dir, c.command.SysProcAttr = j.Dir, ownGroup(j.First)
 	c.command.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "TIDEMARK_") })
 	c.command.Env = slices.Concat(c.command.Env, j.Variables, variables)
 	c.command.Stdout, c.command.Stderr = stdout, stderr

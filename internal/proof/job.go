@@ -31,6 +31,7 @@ type Job struct {
 	Pairs      []Pair        // of a job whose readings go through a relay first
 	Idle       time.Duration // silence that moves stream time; 0 for none
 	Variables  []string      // NAME=value, added to the environment of every process
+	First      bool          // each process is number 1 of a process namespace of its own, as in a container; on Linux
 	// Render makes the text of the configuration file, where it is not made of the fields above; may be nil.
 	Render func(*Job) ([]byte, error)
 }

@@ -306,9 +306,13 @@ func (d *Dir) removeOld(published string) (removed int, stay error) {
 
 // ioError names what could not be done. A missing file is still os.ErrNotExist to errors.Is.
 func (d *Dir) ioError(path, op string, err error) error {
-	hint := ""
-	if errors.Is(err, os.ErrPermission) {
-		hint = ": the user that runs tidemark must own state.dir"
+	return &Error{Kind: KindIO, Path: path, Err: fmt.Errorf("%s: %w%s", op, err, hinted(path, err))}
+}
+
+// hinted is a hint as the end of a message.
+func hinted(path string, err error) string {
+	if hint := Hint(path, err); hint != "" {
+		return ": " + hint
 	}
-	return &Error{Kind: KindIO, Path: path, Err: fmt.Errorf("%s: %w%s", op, err, hint)}
+	return ""
 }

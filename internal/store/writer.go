@@ -151,7 +151,7 @@ func (w *Writer) Abort() {
 
 // fail ends the attempt because the file system refused something.
 func (w *Writer) fail(op string, err error) error {
-	return w.end(KindIO, fmt.Errorf("%s the checkpoint under way: %w: the attempt is over, older checkpoints are untouched", op, err))
+	return w.end(KindIO, fmt.Errorf("%s the checkpoint under way: %w%s: the attempt is over, older checkpoints are untouched", op, err, hinted(w.target, err)))
 }
 
 // end ends the attempt: nothing under its two names may stay, or come to be taken for a checkpoint whose fsync failed.
