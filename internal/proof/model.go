@@ -66,7 +66,9 @@ func readAs(f *reading.Format) oracle.Config {
 	c := oracle.Defaults()
 	c.Key, c.Values, c.Whole = f.Key, f.Values, f.Whole
 	c.Time = oracle.TimeField{Name: f.Time, Unit: f.Unit.String()}
-	c.MaxAhead, c.Min = min(f.MaxAhead.Milliseconds(), longestAhead), f.Min
+	if c.MaxAhead, c.Min = f.MaxAhead.Milliseconds(), f.Min; f.MaxAhead == reading.NoMaxAhead {
+		c.MaxAhead = longestAhead // what stands for no limit is 292 years as a duration
+	}
 	if f.Sequence != nil {
 		c.Dedup.Sequence = f.Sequence.Path
 	}
