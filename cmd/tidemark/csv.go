@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
@@ -23,6 +24,7 @@ type csvReader struct {
 
 	columns   []int // of a row that the job reads, in its order; nil for JSON
 	separator rune
+	above     int // lines above the header
 }
 
 // newCSVReader reads the header. What stands between the cells is the separator given, or 0 for the one that the header
@@ -30,6 +32,11 @@ type csvReader struct {
 func newCSVReader(from io.Reader, separator byte, format *reading.Format) (*csvReader, error) {
 	buffered := bufio.NewReader(from)
 	first, err := headerLine(buffered)
+	above := 0
+	if told := toldSeparator(first); err == nil && told != 0 {
+		separator, above = cmp.Or(separator, told), 1
+		first, err = headerLine(buffered)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("CSV header: %w", err)
 	}
@@ -38,7 +45,7 @@ func newCSVReader(from io.Reader, separator byte, format *reading.Format) (*csvR
 			return nil, fmt.Errorf("CSV header: %w", err)
 		}
 	}
-	c := &csvReader{rows: csv.NewReader(io.MultiReader(bytes.NewReader(first), buffered))}
+	c := &csvReader{rows: csv.NewReader(io.MultiReader(bytes.NewReader(first), buffered)), above: above}
 	c.rows.ReuseRecord, c.rows.Comma = true, rune(separator)
 	header, err := c.rows.Read()
 	if err != nil {
@@ -81,6 +88,15 @@ func headerLine(from *bufio.Reader) (line []byte, err error) {
 		}
 	}
 	return nil, fmt.Errorf("longer than %d bytes: is this CSV?", maxHeader)
+}
+
+// toldSeparator is what a first line says that some spreadsheets write, sep=; in or without quotes, 0 when it is none.
+func toldSeparator(line []byte) byte {
+	text, ok := bytes.CutPrefix(bytes.Trim(bytes.TrimRight(line, "\r\n"), `"`), []byte("sep="))
+	if !ok || len(text) != 1 {
+		return 0
+	}
+	return text[0]
 }
 
 // separatorOf is what stands between the cells of a header: a comma, a semicolon, a tab, or what the job has between the
@@ -129,17 +145,17 @@ func (c *csvReader) next() (line, error) {
 		if errors.Is(bad, csv.ErrFieldCount) {
 			bad = fmt.Errorf("%d cells, the header has %d", len(row), len(c.names))
 		}
-		return line{number: int64(malformed.Line), column: malformed.Column, bad: bad}, nil
+		return line{number: int64(malformed.Line + c.above), column: malformed.Column, bad: bad}, nil
 	}
 	if err != nil {
 		return line{}, err
 	}
 	at, _ := c.rows.FieldPos(0)
-	made := line{number: int64(at)}
+	made := line{number: int64(at + c.above)}
 	for i, cell := range row {
 		if !utf8.ValidString(cell) {
 			place, column := c.rows.FieldPos(i)
-			return line{number: int64(place), column: column, bad: errors.New("the cell is not valid UTF-8")}, nil
+			return line{number: int64(place + c.above), column: column, bad: errors.New("the cell is not valid UTF-8")}, nil
 		}
 	}
 	if c.columns != nil {

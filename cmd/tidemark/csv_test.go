@@ -36,6 +36,10 @@ func TestCSVSeparators(t *testing.T) {
 		"rows with theirs":   {row, 0, "dev;x;t\na|b;0;2\n", `2|"a|b"`},
 		"no column":          {row, 0, "dev;temp\na;2\n", `column "t" of input.csv.columns is not there`},
 		"another's":          {object, 0, "dev|t\na|1\n", `{"dev|t":"a|1"}`},
+		"told by the file":   {object, 0, "\ufeffsep=;\r\ndev;t, C\r\na;1,5\r\n", `{"dev":"a","t, C":"1,5"}`},
+		"told in quotes":     {object, 0, "\"sep=\t\"\ndev\tt\na\t1\n", `{"dev":"a","t":1}`},
+		"told by both":       {object, ',', "sep=;\ndev,t\na,1\n", `{"dev":"a","t":1}`},
+		"told, and no more":  {object, 0, "sep=;\n", "CSV header: EOF"},
 		"too few cells":      {object, 0, "a;b;c\n1;2\n", "2 cells, the header has 3"},
 		"twice":              {object, 0, "dev;dev\na;1\n", `column "dev" is there twice`},
 		"nothing":            {object, 0, "", "CSV header: EOF"},
@@ -56,6 +60,15 @@ func TestCSVSeparators(t *testing.T) {
 		}
 		if got != c.want && (err == nil || !strings.Contains(got, c.want)) {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+	rows, err := newCSVReader(strings.NewReader("sep=;\na;b\n1\n1;2\n"), 0, &object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []int64{3, 4} {
+		if l, err := rows.next(); err != nil || l.number != want || (l.bad != nil) != (want == 3) {
+			t.Errorf("%+v (%v), want line %d", l, err, want)
 		}
 	}
 	late := errors.New("read before its time")

@@ -44,11 +44,11 @@ job whose key fields come from the record's key, --key names the field of a line
 fields come from a header, --header NAME=FIELD does. Fields are paths, as in input.key, columns or tags; they stay in
 the value too.
 
-SOURCE is a file of JSON lines; CSV with a header when it ends in .csv or --csv is given; line protocol when it ends in
+SOURCE is a file of JSON lines; CSV with a header when it ends in .csv or .tsv or --csv is given; line protocol when it ends in
 .lp or with --line-protocol; - is standard input. A file that ends in .gz is unpacked.
 
 What stands between the cells of CSV is a comma, a semicolon or a tab, or the input.csv.separator of the job: whichever the
-header has outside of quotes. --separator says so where a header has several of them.
+header has outside of quotes. --separator says so where a header has several of them, and so does a first line sep=; above it.
 
 A row of CSV becomes an object: a cell that is a JSON number becomes that number, an empty one null, any other a string.
 With input.format csv it becomes a row of the job's columns.
@@ -154,10 +154,10 @@ func (o *produceOptions) name() string {
 // source tells the form of a source by what was said, or else by its name.
 func (o *produceOptions) source(file io.Reader, input *config.Input) (source, error) {
 	name := strings.TrimSuffix(o.path, ".gz")
-	isCSV := o.csv || !o.points && strings.HasSuffix(name, ".csv")
+	isCSV := o.csv || !o.points && (strings.HasSuffix(name, ".csv") || strings.HasSuffix(name, ".tsv"))
 	separator, err := parseSeparator(o.separator)
 	if err == nil && o.separator != "" && !isCSV {
-		err = errors.New("--separator: the source is no CSV, whose name ends in .csv; --csv says so of any other")
+		err = errors.New("--separator: the source is no CSV, whose name ends in .csv or .tsv; --csv says so of any other")
 	}
 	if err != nil {
 		return nil, usage(err)
