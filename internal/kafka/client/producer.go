@@ -2,6 +2,8 @@ package client
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -10,8 +12,9 @@ import (
 	"github.com/tidemark-streams/tidemark/internal/kafka"
 )
 
-// The bounds of a Producer. A record is given up after the time; a broker that syncs every write takes a while for a
-// full buffer.
+// The bounds of a Producer. All is given up when nothing was acknowledged for the time; a broker that syncs every write
+// takes a while for a full buffer. kgo's own limit goes by the records' timestamps, and so by the wall clock: whoever sets
+// that, or lets the machine sleep, would see records given up that are on their way (W20).
 const (
 	producerRecords = 64 << 10
 	producerBytes   = 64 << 20
@@ -26,6 +29,7 @@ type Producer struct {
 	topic  string
 	ctx    context.Context // ends at the first failure; its cause is that failure
 	cancel context.CancelCauseFunc
+	sent   atomic.Int64
 	acked  atomic.Int64
 	slab   []kgo.Record // not yet used; one allocation serves many records
 }
@@ -41,7 +45,6 @@ func (c *Cluster) Producer(topic string, maxBatch int) (*Producer, error) {
 		kgo.ProducerBatchCompression(c.options.Compression.codec()),
 		kgo.MaxBufferedRecords(producerRecords),
 		kgo.MaxBufferedBytes(producerBytes),
-		kgo.RecordDeliveryTimeout(producerTimeout),
 		kgo.ProduceRequestTimeout(requestTimeout),
 	)
 	if err != nil {
@@ -49,8 +52,32 @@ func (c *Cluster) Producer(topic string, maxBatch int) (*Producer, error) {
 	}
 	p := &Producer{cl: cl, topic: topic}
 	p.ctx, p.cancel = context.WithCancelCause(context.Background())
+	go p.watch(producerTimeout)
 	return p, nil
 }
+
+// watch gives all up when records are under way and none was acknowledged for so long.
+func (p *Producer) watch(patience time.Duration) {
+	tick := time.NewTicker(patience / 60)
+	defer tick.Stop()
+	for acked, moved := int64(0), time.Now(); ; {
+		select {
+		case <-p.ctx.Done():
+			return
+		case <-tick.C:
+		}
+		switch now := p.acked.Load(); {
+		case now != acked || now == p.sent.Load():
+			acked, moved = now, time.Now()
+		case time.Since(moved) > patience:
+			p.cancel(fail("produce to "+p.topic, nowhere, fmt.Errorf("%w: no record was acknowledged for %s", errSilent, patience)))
+			return
+		}
+	}
+}
+
+// errSilent is what brokers are that acknowledge nothing.
+var errSilent = errors.New("no answer")
 
 // Send hands one record over and waits only while the buffer is full. Key, value and headers must stay unchanged until
 // Flush has returned; a nil key is no key. After the first record that could not be written nothing more is, and Send says
@@ -68,6 +95,7 @@ func (p *Producer) Send(partition int32, key, value []byte, headers ...kafka.Hea
 	for _, h := range headers {
 		record.Headers = append(record.Headers, kgo.RecordHeader{Key: h.Key, Value: h.Value})
 	}
+	p.sent.Add(1)
 	p.cl.Produce(p.ctx, record, p.promise)
 	return nil
 }

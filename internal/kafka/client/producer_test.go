@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/tidemark-streams/tidemark/internal/kafka"
 )
@@ -89,5 +91,38 @@ func TestProducerStopsAtTheFirstFailure(t *testing.T) {
 	}
 	if errors.Is(err, context.Canceled) {
 		t.Errorf("the failure %v is hidden behind its consequence", err)
+	}
+}
+
+// TestProducerGivesUp: brokers that acknowledge nothing end a Producer with an error that says so, whatever the clock of the
+// machine shows (W20).
+func TestProducerGivesUp(t *testing.T) {
+	broker, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "t"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(broker.Close)
+	cluster, err := New(Options{Brokers: broker.ListenAddrs()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := cluster.Producer("t", 1_000_000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	if err := p.Send(0, nil, []byte("x")); err != nil || p.Flush(t.Context()) != nil {
+		t.Fatal(err)
+	}
+	go p.watch(100 * time.Millisecond) // beside the one that has more patience
+	silent := broker.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "t", Err: kerr.NotEnoughReplicas, Count: -1})
+	if err := p.Send(0, nil, []byte("y")); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Flush(t.Context()); !errors.Is(err, errSilent) || kafka.ClassOf(err) != kafka.ClassTransient || silent.Hits() == 0 {
+		t.Errorf("%v after %d refusals", err, silent.Hits())
+	}
+	if p.Acked() != 1 {
+		t.Errorf("%d records acknowledged", p.Acked())
 	}
 }
