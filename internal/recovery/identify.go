@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/tidemark-streams/tidemark/internal/defect"
 	"github.com/tidemark-streams/tidemark/internal/kafka"
@@ -105,8 +106,21 @@ func (s *sequence) knownIDs() error {
 // findTraces looks for all that knows of this task besides its changelog: the group's offset, checkpoints, results.
 func (s *sequence) findTraces(ctx context.Context) error {
 	s.traces = s.traces[:0]
-	offset, ok, err := s.GroupOffset(ctx)
-	if err != nil {
+	var offset kafka.GroupOffset
+	var ok bool
+	outputs := s.outputs()
+	results := make([]*trace, len(outputs))
+	asks := []func(context.Context) error{func(ctx context.Context) (err error) {
+		offset, ok, err = s.GroupOffset(ctx)
+		return err
+	}}
+	for i, out := range outputs {
+		asks = append(asks, func(ctx context.Context) (err error) {
+			results[i], err = s.findResult(ctx, out)
+			return err
+		})
+	}
+	if err := sideBySide(ctx, asks); err != nil {
 		return err
 	}
 	if ok {
@@ -119,17 +133,45 @@ func (s *sequence) findTraces(ctx context.Context) error {
 	for i := range s.images {
 		s.traces = append(s.traces, s.trace(&s.images[i]))
 	}
-	seen := map[string]bool{}
-	for _, out := range s.Identity.Outputs {
-		if seen[out.Name] || out.Partitions == 0 {
-			continue
-		}
-		seen[out.Name] = true
-		if err := s.findResults(ctx, out); err != nil {
-			return err
+	for _, r := range results {
+		if r != nil {
+			s.traces = append(s.traces, *r)
 		}
 	}
 	return nil
+}
+
+// outputs are the topics in which results of this task may stand, each once.
+func (s *sequence) outputs() []record.Topic {
+	seen := map[string]bool{}
+	return slices.DeleteFunc(slices.Clone(s.Identity.Outputs), func(out record.Topic) bool {
+		known := seen[out.Name] || out.Partitions == 0
+		seen[out.Name] = true
+		return known
+	})
+}
+
+// sideBySide asks all at the same time and returns the first error, which interrupts the others: a planned handover
+// is to take less than a second, and each answer is one way to the broker and back.
+func sideBySide(ctx context.Context, asks []func(context.Context) error) (first error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var (
+		all  sync.WaitGroup
+		once sync.Once
+	)
+	for _, ask := range asks {
+		all.Go(func() {
+			if err := ask(ctx); err != nil {
+				once.Do(func() {
+					first = err
+					cancel()
+				})
+			}
+		})
+	}
+	all.Wait()
+	return first
 }
 
 // trace is what an image knows. One that cannot be read or belongs to something else is still a trace, but its numbers
@@ -148,18 +190,18 @@ func (s *sequence) trace(img *image) trace {
 // resultOffsets is how far back results are looked at: 1,000 records, if each was a commit of its own with its marker.
 const resultOffsets = 2000
 
-// findResults looks for the last result of this task among the last ones of its output partition, backwards in growing
+// findResult looks for the last result of this task among the last ones of its output partition, backwards in growing
 // windows as the tail is read.
-func (s *sequence) findResults(ctx context.Context, out record.Topic) error {
+func (s *sequence) findResult(ctx context.Context, out record.Topic) (*trace, error) {
 	partition := s.Partition % out.Partitions
 	log, err := s.Cluster.Log(out.Name, partition)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer log.Close()
 	o, err := log.Offsets(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	results := changelog{log: log, topic: out.Name, partition: partition, stuck: patience()}
 	var last *trace
@@ -174,14 +216,11 @@ func (s *sequence) findResults(ctx context.Context, out record.Topic) error {
 			return nil
 		})
 		if err != nil {
-			return err
+			return nil, err
 		}
 		high = low
 	}
-	if last != nil {
-		s.traces = append(s.traces, *last)
-	}
-	return nil
+	return last, nil
 }
 
 // ownOrigin tells which commit published a result, if it was one of this task.

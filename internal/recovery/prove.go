@@ -60,7 +60,7 @@ func (s *sequence) proveInput(ctx context.Context) error {
 			return err
 		}
 	}
-	f, err := log.Fetch(ctx, c.Anchor.Offset, 1, fetchWait)
+	f, err := look(ctx, log, c.Anchor.Offset, 1)
 	if kafka.ClassOf(err) == kafka.ClassLost {
 		return nil // below the log start: not retained any more
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -160,12 +161,16 @@ func TestLostRequestsOfTheFirstStart(t *testing.T) {
 
 // runWithLost runs a recovery that loses its n-th request, and tells whether there was one.
 func (w *world) runWithLost(n int, verdict func(error) kafkatest.Verdict) bool {
-	var lost kafkatest.Op
+	var (
+		lost kafkatest.Op
+		left atomic.Int64 // several requests are on their way at a time
+	)
+	left.Store(int64(n))
 	w.Inject(func(c kafkatest.Call) kafkatest.Verdict {
 		if c.Op == kafkatest.OpJoin || c.Op == kafkatest.OpTopics || c.Op == kafkatest.OpCluster {
 			return kafkatest.Verdict{} // the test's own
 		}
-		if n--; n == 0 {
+		if left.Add(-1) == 0 {
 			lost = c.Op
 			return verdict(errCrash)
 		}

@@ -53,7 +53,7 @@ func (c *changelog) fail(class kafka.Class, op string, offset int64, hint, forma
 // walk delivers the records of [from, to) in order, and where the reader stands after each fetch.
 func (c *changelog) walk(ctx context.Context, from, to int64, each func(*kafka.Record) error) error {
 	for position := from; position < to; {
-		f, err := c.log.Fetch(ctx, position, fetchBytes, fetchWait)
+		f, err := look(ctx, c.log, position, fetchBytes)
 		if kafka.ClassOf(err) == kafka.ClassLost {
 			if position, err = c.passDeleted(ctx, position, err); err == nil {
 				continue
@@ -84,6 +84,15 @@ func (c *changelog) walk(ctx context.Context, from, to int64, each func(*kafka.R
 		position = f.Next
 	}
 	return nil
+}
+
+// look fetches what is there, and waits only when nothing is: a fetch that may wait takes a connection to itself.
+func look(ctx context.Context, log kafka.Log, position int64, maxBytes int) (kafka.Fetched, error) {
+	f, err := log.Fetch(ctx, position, maxBytes, 0)
+	if err != nil || f.Next != position {
+		return f, err
+	}
+	return log.Fetch(ctx, position, maxBytes, fetchWait)
 }
 
 // passDeleted goes on at the log start when it has moved past the position since it was asked for (S24). A walk looks

@@ -114,14 +114,15 @@ func syncDir(fs vfs.FS, path string) error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// sweep removes the temporary files among the names.
+// sweep removes the temporary files among the names. One that is gone meanwhile was given up by its writer, which may outlive the
+// recovery that began it (S53).
 func (d *Dir) sweep(names []string) error {
 	for _, name := range names {
 		if !strings.HasSuffix(name, tmpSuffix) {
 			continue
 		}
 		path := d.fs.PathJoin(d.path, name)
-		if err := d.fs.Remove(path); err != nil {
+		if err := d.fs.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return d.ioError(path, "remove what an earlier attempt left", err)
 		}
 	}

@@ -91,7 +91,7 @@ type Options struct {
 }
 
 // Cluster makes the parts of package kafka. Each part has connections of its own, for a waiting fetch blocks its
-// connection and a writer ends with its fence. Safe for concurrent use.
+// connection and a writer ends with its fence; logs share those of requests that do not wait. Safe for concurrent use.
 type Cluster struct {
 	options Options
 	base    []kgo.Opt
@@ -102,6 +102,8 @@ type Cluster struct {
 	mu       sync.Mutex
 	admitted bool // transaction.version was seen to be high enough ...
 	old      bool // ... or low, and that is allowed
+	shared   *kgo.Client
+	sharing  int // logs that are open
 }
 
 var _ kafka.Cluster = (*Cluster)(nil)
@@ -225,6 +227,29 @@ func (c *Cluster) open(more ...kgo.Opt) (*kgo.Client, error) {
 		return nil, refuse("connect", err, "")
 	}
 	return cl, nil
+}
+
+// share returns the client that all open logs have in common, and opens it for the first.
+func (c *Cluster) share() (_ *kgo.Client, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.shared == nil {
+		if c.shared, err = c.open(); err != nil {
+			return nil, err
+		}
+	}
+	c.sharing++
+	return c.shared, nil
+}
+
+// unshare ends one log's use of the shared client, and with the last one the client.
+func (c *Cluster) unshare() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.sharing--; c.sharing == 0 {
+		c.shared.Close()
+		c.shared = nil
+	}
 }
 
 // log returns the logger of the options, or one that drops everything.

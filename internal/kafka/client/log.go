@@ -16,10 +16,13 @@ import (
 )
 
 // log reads one partition with fetch requests of its own making. franz-go's consumer is not used, for it hides where
-// it stands behind markers (R9) and repairs a cut log by going back in silence (R16). It has a client, and so
-// connections, to itself: a waiting fetch blocks its connection.
+// it stands behind markers (R9) and repairs a cut log by going back in silence (R16). What the broker
+// answers at once goes by connections that all logs share. A fetch that may wait blocks its connection, so it has one to
+// itself.
 type log struct {
-	cl        *kgo.Client
+	cluster   *Cluster
+	cl        *kgo.Client // shared
+	own       *kgo.Client // of fetches that may wait, nil before the first
 	topic     string
 	partition int32
 	id        record.TopicID // of the first answer; another one later is another topic
@@ -46,17 +49,37 @@ var _ kafka.Log = (*log)(nil)
 
 // Log makes a reader of one partition. It connects at the first call.
 func (c *Cluster) Log(topic string, partition int32) (kafka.Log, error) {
-	cl, err := c.open()
+	cl, err := c.share()
 	if err != nil {
 		return nil, err
 	}
-	return &log{cl: cl, topic: topic, partition: partition, leader: -1, epoch: -1, reached: reached{-1, -1}, decoder: newDecoder(), patience: patience}, nil
+	return &log{cluster: c, cl: cl, topic: topic, partition: partition, leader: -1, epoch: -1, reached: reached{-1, -1}, decoder: newDecoder(), patience: patience}, nil
 }
 
-// Close releases the connection.
+// Close releases the connections.
 func (l *log) Close() {
+	if l.closed {
+		return
+	}
 	l.closed = true
-	l.cl.Close()
+	l.drop()
+	l.cluster.unshare()
+}
+
+// waiting is the client of a fetch that may wait.
+func (l *log) waiting() (_ *kgo.Client, err error) {
+	if l.own == nil {
+		l.own, err = l.cluster.open()
+	}
+	return l.own, err
+}
+
+// drop closes the log's own connection.
+func (l *log) drop() {
+	if l.own != nil {
+		l.own.Close()
+		l.own = nil
+	}
 }
 
 func (l *log) at(offset int64) place { return place{l.topic, l.partition, offset} }
@@ -86,7 +109,7 @@ func (l *log) Fetch(ctx context.Context, position int64, maxBytes int, wait time
 func (l *log) Offsets(ctx context.Context) (kafka.Offsets, error) {
 	var out kafka.Offsets
 	err := l.persist(ctx, "ask for offsets", -1, func(ctx context.Context) error {
-		_, end, err := l.bounds(ctx)
+		end, err := l.list(ctx, -1)
 		if err != nil {
 			return err
 		}
@@ -131,6 +154,7 @@ func (l *log) persist(ctx context.Context, op string, offset int64, try func(con
 		}
 		last = err
 		l.leader = -1
+		l.drop() // it learns addresses anew, as find does
 		if n == 0 {
 			failing = time.Now()
 		}
@@ -191,7 +215,14 @@ func (l *log) fetch(ctx context.Context, position int64, maxBytes int, wait time
 	topic.Partitions = append(topic.Partitions, part)
 	req.Topics = append(req.Topics, topic)
 
-	answer, err := l.cl.Broker(int(l.leader)).Request(ctx, req)
+	cl := l.cl
+	if wait > 0 {
+		var err error
+		if cl, err = l.waiting(); err != nil {
+			return nil, err
+		}
+	}
+	answer, err := cl.Broker(int(l.leader)).Request(ctx, req)
 	if err != nil {
 		return nil, err
 	}
