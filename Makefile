@@ -8,7 +8,7 @@
 #   check     golangci-lint at the version that tools/go.mod pins; the first run compiles it
 #   page      pictures of the status page, wide and narrow, by the browser that BROWSER names: bin/page
 #   bench     benchmarks, with the machine and the Go version in the output
-#   bench-kafka  the whole job beside Kafka Streams on Apache Kafka, which it starts, then the parts: needs a JDK 17 and Maven
+#   bench-kafka  the whole job beside Kafka Streams and Flink on Apache Kafka, which it starts, then the parts: needs a JDK 17 and Maven
 #   sim       whole instances on virtual time, hurt as SEED says: crashes, power failures, pauses, broker and disk faults.
 #             [SEED=..] [RUNS=..] [TIME=60s], and everything that ever failed; a report is added to the file that
 #             TIDEMARK_REPORT names, as docs/reports/sim-DATE.md

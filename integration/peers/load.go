@@ -13,23 +13,38 @@ import (
 // begin is the event time of the first reading: 2025-12-01T00:00:00Z, in ms.
 const begin = 1_764_547_200_000
 
-// load returns a topic with the readings of the plan, made the first time it is asked for: n readings of random devices,
-// 20 ms of event time apart, so that a device has about two readings in each of its hours.
-func (b *bench) load(partitions int32, n, devices int) (string, error) {
-	if topic, ok := b.loaded[partitions]; ok {
-		return topic, nil
+// input is a topic with the readings of the plan.
+type input struct {
+	topic      string
+	partitions int32
+	readings   int
+	sent       int   // with those that close the windows of the readings
+	closing    int64 // event time in ms from which on only those come
+}
+
+// load returns the input of so many partitions, made the first time it is asked for: readings of random devices, 20 ms of
+// event time apart, so that a device has about two readings in each of its hours. After them come readings of several
+// hours later, enough that each partition gets some: all windows before are closed then and have results.
+func (b *bench) load(partitions int32, p plan) (*input, error) {
+	if in, ok := b.loaded[partitions]; ok {
+		return in, nil
 	}
-	topic := fmt.Sprintf("readings-%d", partitions)
-	if err := b.topics(partitions, topic); err != nil {
-		return "", err
+	const closers, later = 40, 4 * 3_600_000
+	in := &input{topic: fmt.Sprintf("readings-%d", partitions), partitions: partitions, readings: p.readings,
+		sent: p.readings + closers*int(partitions), closing: begin + 20*int64(p.readings)}
+	if err := b.topics(partitions, in.topic); err != nil {
+		return nil, err
 	}
-	b.progress("producing %d readings to %s", n, topic)
+	b.progress("producing %d readings to %s", in.readings, in.topic)
 	random := rand.New(rand.NewPCG(1, 2))
-	err := b.produce(topic, n, func(i int) (string, int64, float64) {
-		return "device-" + strconv.Itoa(random.IntN(devices)), begin + 20*int64(i), float64(random.IntN(100_000)) / 1000
+	err := b.produce(in.topic, in.sent, func(i int) (string, int64, float64) {
+		if i >= in.readings {
+			return "device-" + strconv.Itoa(i-in.readings), in.closing + later, 0
+		}
+		return "device-" + strconv.Itoa(random.IntN(p.devices)), begin + 20*int64(i), float64(random.IntN(100_000)) / 1000
 	})
-	b.loaded[partitions] = topic
-	return topic, err
+	b.loaded[partitions] = in
+	return in, err
 }
 
 // produce sends n readings and waits until all are acknowledged.

@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -29,10 +30,11 @@ type plan struct {
 	tasks             []int32       // of the paced runs
 	paced             time.Duration // one paced run
 	keys              int           // of the memory run; 0 leaves it out
+	peers             []*peer
 }
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "peers:", err)
@@ -49,8 +51,12 @@ func run(ctx context.Context) (err error) {
 	flag.IntVar(&p.rounds, "rounds", 3, "rounds of the rate; each runs every program once")
 	flag.DurationVar(&p.paced, "paced", 20*time.Second, "length of a paced run")
 	flag.IntVar(&p.keys, "keys", 10_000_000, "keys of the memory run, 0 for none")
+	chosen := flag.String("peers", "", "the programs to measure beside tidemark, separated by commas; empty for all")
 	only := flag.String("only", "", "rate, recovery, pace or memory; empty for all")
 	flag.Parse()
+	if p.peers, err = choose(*chosen); err != nil {
+		return err
+	}
 	for _, text := range strings.Split(*parts, ",") {
 		n, err := strconv.ParseInt(text, 10, 32)
 		if err != nil || n < 1 {
@@ -63,8 +69,8 @@ func run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, b.close()) }()
-	b.note("%s, %s/%s, %d cores, %s; Apache Kafka %s, one broker on the same cores", processor(), runtime.GOOS, runtime.GOARCH,
-		runtime.NumCPU(), runtime.Version(), kafkarun.Version)
+	b.note("%s, %s/%s, %d cores, %s; Apache Kafka %s, one broker on the same cores; Apache Flink %s", processor(), runtime.GOOS, runtime.GOARCH,
+		runtime.NumCPU(), runtime.Version(), kafkarun.Version, flinkVersion)
 	for _, part := range []struct {
 		name string
 		run  func(*bench, plan) error
@@ -86,20 +92,26 @@ type bench struct {
 	admin   *kadm.Client
 	dir     string
 	binary  string
-	classes string // class path of the peer
-	loaded  map[int32]string
+	streams string // class path of each peer
+	flink   string
+	loaded  map[int32]*input
 	runs    int
 }
 
-//go:embed pom.xml
-var pom []byte
+var (
+	//go:embed pom.xml
+	streamsJars []byte
+	//go:embed Peer.java
+	streamsJob []byte
+	//go:embed flink.xml
+	flinkJars []byte
+	//go:embed FlinkPeer.java
+	flinkJob []byte
+)
 
-//go:embed Peer.java
-var peer []byte
-
-// prepare starts the broker and compiles the peer.
+// prepare starts the broker and compiles the jobs of the peers.
 func prepare(ctx context.Context, binary string) (_ *bench, err error) {
-	b := &bench{ctx: ctx, loaded: map[int32]string{}}
+	b := &bench{ctx: ctx, loaded: map[int32]*input{}}
 	if b.binary, err = filepath.Abs(binary); err != nil {
 		return nil, err
 	}
@@ -114,17 +126,11 @@ func prepare(ctx context.Context, binary string) (_ *bench, err error) {
 			err = errors.Join(err, b.close())
 		}
 	}()
-	jars, err := kafkarun.Jars(ctx, "kafka-streams-"+kafkarun.Version, pom)
-	if err != nil {
+	if b.streams, err = b.compile("kafka-streams-"+kafkarun.Version, streamsJars, "Peer.java", streamsJob); err != nil {
 		return nil, err
 	}
-	source := filepath.Join(b.dir, "Peer.java")
-	if err := os.WriteFile(source, peer, 0o600); err != nil {
+	if b.flink, err = b.compile("flink-"+flinkVersion, flinkJars, "FlinkPeer.java", flinkJob); err != nil {
 		return nil, err
-	}
-	b.classes = filepath.Join(jars, "*") + ":" + b.dir
-	if said, err := exec.CommandContext(ctx, "javac", "-cp", b.classes, "-d", b.dir, source).CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("javac, which a JDK of 17 or later has: %w\n%s", err, said)
 	}
 	if b.broker, err = kafkarun.Run(ctx); err != nil {
 		return nil, err
@@ -135,6 +141,23 @@ func prepare(ctx context.Context, binary string) (_ *bench, err error) {
 	}
 	b.admin = kadm.NewClient(b.client)
 	return b, nil
+}
+
+// compile compiles the job of a peer and returns its class path.
+func (b *bench) compile(name string, pom []byte, file string, job []byte) (classes string, err error) {
+	jars, err := kafkarun.Jars(b.ctx, name, pom)
+	if err != nil {
+		return "", err
+	}
+	source := filepath.Join(b.dir, file)
+	if err := os.WriteFile(source, job, 0o600); err != nil {
+		return "", err
+	}
+	classes = filepath.Join(jars, "*") + ":" + b.dir
+	if said, err := exec.CommandContext(b.ctx, "javac", "-cp", classes, "-d", b.dir, source).CombinedOutput(); err != nil {
+		return "", fmt.Errorf("javac, which a JDK of 17 or later has: %w\n%s", err, said)
+	}
+	return classes, nil
 }
 
 func (b *bench) close() (err error) {

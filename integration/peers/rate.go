@@ -12,44 +12,47 @@ import (
 const runLimit = 10 * time.Minute
 
 // rates prints readings per second. The time of tidemark is from when the first of its tasks may read to the end of the
-// process, with the last checkpoints; that of Kafka Streams is from its first to its last reading. tidemark publishes final
-// results, Kafka Streams updates. A run of tidemark that does not count comes before the rounds: the broker has just
-// started, and what compiles its code would be charged to whoever runs first.
+// process, with the last checkpoints. A peer has two: both from its first reading, one to its last, with what is read and
+// not yet committed, one until all is committed, which is what tidemark's is. tidemark and Flink publish final results,
+// Kafka Streams updates; the results of each run are read and counted. A run of tidemark that does not count comes before
+// the rounds: the broker has just started, and what compiles its code would be charged to whoever runs first.
 func rates(b *bench, p plan) error {
 	b.note("\n## Readings per second: %d readings, %d devices, windows of 1 h with 1 h of grace, everything on, exactly once\n", p.readings, p.devices)
-	b.note("| partitions | round | tidemark | Kafka Streams, %s | ratio | Kafka Streams, %s | ratio |", "local store", "memory store")
-	b.note("|--:|--:|--:|--:|--:|--:|--:|")
+	b.note("| partitions | round | program | to the last reading | tidemark's is | until all is committed | tidemark's is | CPU, memory |")
+	b.note("|--:|--:|---|--:|--:|--:|--:|--:|")
 	for _, partitions := range p.parts {
-		input, err := b.load(partitions, p.readings, p.devices)
+		in, err := b.load(partitions, p)
 		if err != nil {
 			return err
 		}
 		b.progress("a first run that does not count")
-		if _, _, err := b.rateOfOurs(input, partitions, p.readings); err != nil {
+		if _, _, err := b.rateOfOurs(in); err != nil {
 			return err
 		}
 		for round := range p.rounds {
-			row := fmt.Sprintf("| %d | %d ", partitions, round+1)
-			own, used, err := b.rateOfOurs(input, partitions, p.readings)
+			own, used, err := b.rateOfOurs(in)
 			if err != nil {
 				return err
 			}
-			row += fmt.Sprintf("| %.0f k (%s) ", own/1000, used)
-			for _, kind := range []string{"local", "memory"} {
-				rate, used, err := b.rateOfStreams(kind, input, partitions, p.readings)
-				if err != nil {
-					return err
+			b.note("| %d | %d | tidemark | | | %.0f k | | %s |", partitions, round+1, own/1000, used)
+			for _, peer := range p.peers {
+				if !peer.rate {
+					continue
 				}
-				row += fmt.Sprintf("| %.0f k (%s) | %.1f ", rate/1000, used, own/rate)
+				read, committed, used, err := b.rateOfPeer(peer, in)
+				if err != nil {
+					return fmt.Errorf("%s: %w", peer.name, err)
+				}
+				b.note("| %d | %d | %s | %.0f k | %.1fx | %.0f k | %.1fx | %s |", partitions, round+1, peer.name, read/1000, own/read,
+					committed/1000, own/committed, used)
 			}
-			b.note("%s|", row)
 		}
 	}
 	return nil
 }
 
-func (b *bench) rateOfOurs(input string, partitions int32, readings int) (rate float64, used string, err error) {
-	o, err := b.job(input, partitions, 30*time.Second)
+func (b *bench) rateOfOurs(in *input) (rate float64, used string, err error) {
+	o, err := b.job(in.topic, in.partitions, 30*time.Second)
 	if err != nil {
 		return 0, "", err
 	}
@@ -66,8 +69,7 @@ func (b *bench) rateOfOurs(input string, partitions int32, readings int) (rate f
 	if err != nil {
 		return 0, "", err
 	}
-	took := ended.Sub(began)
-	return float64(readings) / took.Seconds(), run.used(), nil
+	return float64(in.sent) / ended.Sub(began).Seconds(), run.used(), b.verify(o.name+"-hourly", in, false)
 }
 
 // recovered is when the first task of a run was ready for its input, by the log of the run.
@@ -84,27 +86,49 @@ func recovered(log string) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("no task was recovered; the run said:\n%s", tail(log))
 }
 
-func (b *bench) rateOfStreams(kind, input string, partitions int32, readings int) (rate float64, used string, err error) {
-	s, err := b.application(kind, input, partitions, readings)
+func (b *bench) rateOfPeer(p *peer, in *input) (read, committed float64, used string, err error) {
+	a, err := b.application(p, in)
 	if err != nil {
-		return 0, "", err
+		return 0, 0, "", err
 	}
-	b.progress("Kafka Streams, %s: %s", kind, s.name)
-	run, err := b.stream(s)
+	run, err := b.launch(a, nil)
 	if err != nil {
-		return 0, "", err
+		return 0, 0, "", err
 	}
-	var seconds string
+	var text string
 	err = b.await(run, "all readings", func() (ok bool, _ error) {
-		seconds, ok = run.line("done ")
+		text, ok = run.line("done ")
 		return ok, nil
 	})
 	if err != nil {
-		return 0, "", err
+		return 0, 0, "", err
 	}
+	last := time.Now()
+	seconds, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return 0, 0, "", err
+	}
+	if err := b.finish(a, run); err != nil {
+		return 0, 0, "", err
+	}
+	all := seconds + time.Since(last).Seconds()
 	if err := run.kill(); err != nil {
-		return 0, "", err
+		return 0, 0, "", err
 	}
-	took, err := strconv.ParseFloat(seconds, 64)
-	return float64(readings) / took, run.used(), err
+	return float64(in.sent) / seconds, float64(in.sent) / all, run.used(), b.verify(a.output, in, p.updates)
+}
+
+// finish waits until a job has committed all of its input: one without an end by its offsets.
+func (b *bench) finish(a *application, run *process) error {
+	if !a.updates {
+		return b.wait(run)
+	}
+	return b.await(run, "a commit of all readings", func() (bool, error) {
+		offsets, err := b.offsets(a)
+		var sum int64
+		for _, at := range offsets {
+			sum += at
+		}
+		return sum >= int64(a.input.sent), err
+	})
 }

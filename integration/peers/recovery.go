@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -15,11 +16,12 @@ import (
 )
 
 // recoveries prints the time from SIGKILL, with a restart at once, to the first commit of new input of the task that is
-// last. That of tidemark is read from the broker's append times in its changelog; that of Kafka Streams is when its last
-// partition's committed offset was seen to move, looked at every few milliseconds.
+// last. That of tidemark is read from the broker's append times in its changelog; that of a peer is when the
+// committed offset of its last partition was seen to move beyond where it began, looked at every few milliseconds. Flink
+// commits offsets with a checkpoint, and its results with them.
 func recoveries(b *bench, p plan) error {
 	const partitions = 4
-	input, err := b.load(partitions, p.readings, p.devices)
+	in, err := b.load(partitions, p)
 	if err != nil {
 		return err
 	}
@@ -28,16 +30,18 @@ func recoveries(b *bench, p plan) error {
 	b.note("|---|--:|--:|---|")
 	for range p.rounds {
 		for _, wipe := range []bool{false, true} {
-			if err := b.recoverOurs(input, partitions, wipe); err != nil {
+			if err := b.recoverOurs(in, wipe); err != nil {
 				return err
 			}
 		}
-		for _, c := range []struct {
-			kind string
-			wipe bool
-		}{{"transactional", false}, {"local", false}, {"memory", false}, {"local", true}} {
-			if err := b.recoverStreams(c.kind, input, partitions, p.readings, c.wipe); err != nil {
-				return err
+		for _, peer := range p.peers {
+			for _, lost := range []bool{false, true} {
+				if lost && !peer.lost {
+					continue
+				}
+				if err := b.recoverPeer(peer, in, lost); err != nil {
+					return fmt.Errorf("%s: %w", peer.name, err)
+				}
 			}
 		}
 	}
@@ -47,8 +51,8 @@ func recoveries(b *bench, p plan) error {
 // killAt is the part of the input after which a program is killed.
 const killAt = 0.4
 
-func (b *bench) recoverOurs(input string, partitions int32, wipe bool) error {
-	o, err := b.job(input, partitions, 500*time.Millisecond)
+func (b *bench) recoverOurs(in *input, wipe bool) error {
+	o, err := b.job(in.topic, in.partitions, 500*time.Millisecond)
 	if err != nil {
 		return err
 	}
@@ -58,7 +62,7 @@ func (b *bench) recoverOurs(input string, partitions int32, wipe bool) error {
 		return err
 	}
 	err = b.await(first, "40 % of the input", func() (bool, error) {
-		at, end := committed(b.status(o), int(partitions))
+		at, end := committed(b.status(o), int(in.partitions))
 		return at >= int64(killAt*float64(end)) && at > 0, nil
 	})
 	if err != nil {
@@ -82,7 +86,7 @@ func (b *bench) recoverOurs(input string, partitions int32, wipe bool) error {
 	var loaded, replayed int64
 	err = b.await(second, "a first commit of each task", func() (bool, error) {
 		s := b.status(o)
-		if s == nil || len(s.Tasks) != int(partitions) {
+		if s == nil || len(s.Tasks) != int(in.partitions) {
 			return false, nil
 		}
 		loaded, replayed = 0, 0
@@ -97,12 +101,12 @@ func (b *bench) recoverOurs(input string, partitions int32, wipe bool) error {
 	if err != nil {
 		return err
 	}
-	last, err := b.firstCommits(o.name+"-changelog", partitions, killed)
+	last, err := b.firstCommits(o.name+"-changelog", in.partitions, killed)
 	for waited := time.Now(); err != nil; { // a task's first commit may have closed windows only
 		if time.Since(waited) > 20*time.Second {
 			return err
 		}
-		last, err = b.firstCommits(o.name+"-changelog", partitions, killed)
+		last, err = b.firstCommits(o.name+"-changelog", in.partitions, killed)
 	}
 	b.note("| tidemark, %s | %.2f s | %.2f s | %d entries loaded, %d records replayed |", kind, lastRecovered(second.output()).Sub(killed).Seconds(),
 		last.Sub(killed).Seconds(), loaded, replayed)
@@ -202,17 +206,17 @@ func (b *bench) read(topic string, each func(*kgo.Record) error) error {
 	return nil
 }
 
-func (b *bench) recoverStreams(kind, input string, partitions int32, readings int, wipe bool) error {
-	s, err := b.application(kind, input, partitions, readings)
+// recoverPeer measures a peer; lost is without what it had on disk.
+func (b *bench) recoverPeer(p *peer, in *input, lost bool) error {
+	a, err := b.application(p, in)
 	if err != nil {
 		return err
 	}
-	b.progress("Kafka Streams, %s: %s", kind, s.name)
-	first, err := b.stream(s)
+	first, err := b.launch(a, nil)
 	if err != nil {
 		return err
 	}
-	mark := fmt.Sprintf("read %d\n", readings/100*int(killAt*100))
+	mark := fmt.Sprintf("read %d\n", in.sent/100*int(killAt*100))
 	err = b.await(first, "40 % of the input", func() (bool, error) { return strings.Contains(first.output(), mark), nil })
 	if err != nil {
 		return err
@@ -221,42 +225,58 @@ func (b *bench) recoverStreams(kind, input string, partitions int32, readings in
 	if err := first.kill(); err != nil {
 		return err
 	}
-	if wipe {
-		if err := os.RemoveAll(s.state); err != nil {
-			return err
-		}
+	from, more := a.recovers, []string(nil)
+	switch {
+	case lost:
+		from, err = "local state deleted", os.RemoveAll(a.state)
+	case a.resume != nil:
+		more, err = a.resume(a)
 	}
-	second, err := b.stream(s)
 	if err != nil {
 		return err
 	}
-	before, err := b.offsets(s, input)
+	second, err := b.launch(a, more)
 	if err != nil {
 		return err
 	}
-	var running time.Time
-	err = b.await(second, "a first commit of each partition", func() (bool, error) {
-		if _, ok := second.line("running"); ok && running.IsZero() {
+	running, err := b.firstOffsets(a, second)
+	if err != nil {
+		return err
+	}
+	b.note("| %s | %.2f s | %.2f s | %s |", a.peer.name, running.Sub(killed).Seconds(), time.Since(killed).Seconds(), from)
+	if a.updates {
+		return second.kill()
+	}
+	if err := b.wait(second); err != nil { // the end of the job proves that it was restored
+		return err
+	}
+	return b.verify(a.output, in, a.updates)
+}
+
+// firstOffsets waits until a restarted job has committed further input of each partition, and says when it was running.
+func (b *bench) firstOffsets(a *application, run *process) (running time.Time, err error) {
+	before, err := b.offsets(a)
+	if err != nil {
+		return running, err
+	}
+	return running, b.await(run, "a first commit of each partition", func() (bool, error) {
+		if _, ok := run.line("running"); ok && running.IsZero() {
 			running = time.Now()
 		}
-		now, err := b.offsets(s, input)
-		for p := range partitions {
-			if now[p] <= before[p] {
+		now, err := b.offsets(a)
+		for p := range a.input.partitions {
+			from := run.from(p)
+			if now[p] <= max(before[p], from) || a.resume != nil && from == 0 {
 				return false, err
 			}
 		}
 		return !running.IsZero(), err
 	})
-	if err != nil {
-		return err
-	}
-	from := "local store as it was left"
-	switch {
-	case wipe:
-		from = "local state deleted"
-	case kind == "memory":
-		from = "changelog"
-	}
-	b.note("| Kafka Streams, %s | %.2f s | %.2f s | %s |", kind, running.Sub(killed).Seconds(), time.Since(killed).Seconds(), from)
-	return second.kill()
+}
+
+// from is the offset at which a job says that it began to read a partition, 0 while it does not say.
+func (p *process) from(partition int32) int64 {
+	text, _ := p.line(fmt.Sprintf("from %d ", partition))
+	offset, _ := strconv.ParseInt(text, 10, 64) // "" is none
+	return offset
 }
