@@ -66,6 +66,7 @@ type App struct {
 
 	seatless bool              // guarded by mu: the seat in the group is lost
 	parted   map[int32]*runner // guarded by mu: runners that have ended with the seat, and have left their base
+	blames   map[int32]*blame  // guarded by mu: what a partition's runners have failed at; each is its present runner's
 }
 
 // ended tells that a runner is gone and why; nil after a stop that was asked for.
@@ -95,6 +96,7 @@ func New(options Options) (*App, error) {
 	}
 	return &App{options: options, log: options.Log, runners: map[int32]*runner{}, boards: map[int32]*board{}, ended: make(chan ended),
 		idle: make(chan int32), loading: make(chan struct{}, maxLoads), accepted: map[int32]bool{}, parted: map[int32]*runner{},
+		blames:       map[int32]*blame{},
 		diskPatience: watchdog, hung: make(chan ended, 1)}, nil
 }
 
@@ -293,6 +295,10 @@ func (a *App) assign(ctx context.Context, partitions []int32) {
 
 func (a *App) start(ctx context.Context, partition int32) {
 	r := newRunner(a, partition)
+	if a.blames[partition] == nil {
+		a.blames[partition] = &blame{}
+	}
+	r.blame = a.blames[partition]
 	r.inherit(a.parted[partition])
 	delete(a.parted, partition)
 	a.runners[partition], a.boards[partition] = r, r.board

@@ -3,6 +3,7 @@ package tidemark
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -281,6 +282,38 @@ func TestHungTaskEndsTheProcess(t *testing.T) {
 		w.cluster.Evict("job", "job-member-1")
 		w.run(w.options())
 		w.results()
+	})
+}
+
+// TestPoisonThatCostsTheSeat: a record that is folded for longer than a session, and then fails, is left by a runner that
+// was asked to stop, and met by the next one. The third time it stops the task all the same (I8, I13).
+func TestPoisonThatCostsTheSeat(t *testing.T) {
+	watched(t, func(w *world) {
+		met := 0
+		d := w.daemonize(func(o *Options) {
+			o.Processor = func(p, _ int32, _ Limits) (Processor, error) {
+				return &odd{at: func(offset int64) error {
+					if p != 0 || offset != 30 || met > maxRepeats {
+						return nil
+					}
+					met++
+					if !w.cluster.Evict("job", fmt.Sprint("job-member-", met)) {
+						t.Error("the seat was not lost")
+					}
+					<-time.After(session)
+					go func() {
+						<-time.After(time.Second)
+						w.cluster.Readmit("job")
+					}()
+					return errors.New("poisoned")
+				}}, nil
+			}
+		})
+		w.produce(100)
+		d.want(d.after(time.Minute), 0, status.Stopped, status.Red, "stopped", "the same failure 3 times after input position", "poisoned")
+		if met != maxRepeats {
+			t.Errorf("met %d times", met)
+		}
 	})
 }
 

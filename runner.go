@@ -35,7 +35,7 @@ type runner struct {
 	dir     *store.Dir // of the checkpoints, nil when it could not be opened
 	held    *held      // what a life leaves to the next one; nil when there is nothing to trust
 	halt    *halt      // the input ends here; nil for nowhere
-	blame   blame
+	blame   *blame     // of the partition, whichever runner it has had
 	backoff time.Duration
 }
 
@@ -100,14 +100,11 @@ func (r *runner) run(ctx context.Context) error {
 	defer r.part()
 	for {
 		err := r.live(ctx)
-		if err != nil && r.stopping() {
-			r.log.Warn("stopped in the middle: the next start recovers", "cause", err)
-			if kafka.ClassOf(err) == kafka.ClassCorrupt {
-				r.release()
-			}
-		}
-		if err == nil || r.stopping() {
+		switch {
+		case err == nil:
 			return nil
+		case r.stopping():
+			return r.interrupted(err)
 		}
 		if r.halts(err) {
 			continue
@@ -125,6 +122,28 @@ func (r *runner) run(ctx context.Context) error {
 			return nil
 		}
 	}
+}
+
+// interrupted is judge for a life that was asked to stop before it ended with an error: the next start recovers. What
+// would come again there is counted all the same, for a record that takes longer than a session costs the seat each time
+// (I8).
+func (r *runner) interrupted(err error) error {
+	r.log.Warn("stopped in the middle: the next start recovers", "cause", err)
+	class := kafka.ClassOf(err)
+	if class != kafka.ClassCorrupt && class != kafka.ClassPermanent {
+		return nil
+	}
+	stop := r.repeated(err)
+	if class == kafka.ClassCorrupt {
+		r.release()
+	}
+	if stop != nil {
+		r.app.emit(Event{Partition: r.partition, Kind: EventFailed, Err: err})
+		r.app.totals.failed(err)
+		r.board.failed(err)
+		r.board.stopped(stop)
+	}
+	return stop
 }
 
 // judge is the table of I8: what an error means for the task. It returns the error that stops the task, nil to go on
@@ -169,7 +188,7 @@ func (r *runner) repeated(err error) error {
 		at = r.held.committed.Position
 	}
 	if r.blame.position != at {
-		r.blame = blame{position: at}
+		*r.blame = blame{position: at}
 	}
 	if r.blame.count++; r.blame.count < maxRepeats {
 		return nil
