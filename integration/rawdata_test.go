@@ -24,6 +24,7 @@ type rawSet struct {
 	input       string
 	prepare     func(lines []string) []string // what has to be done outside of tidemark, nil for nothing
 	rows        bool                          // what is prepared has no header
+	until       int64                         // the truth's windows that begin later are of other files, ms; 0 for none
 	twice       int64                         // start of the hour that comes twice, ms; 0 for none
 	device      func(name string) string      // the truth's name of a device, "" for one that it does not have
 	metric      map[string]string             // the truth's names of values
@@ -85,6 +86,23 @@ var rawSets = map[string]rawSet{
 		input: `key: [station], on_missing: skip, values: {pm: {field: "PM2\\.5", missing: ["NA"]}, co: {field: CO, missing: ["NA"]}, temp: {field: TEMP, missing: ["NA"]}},
         time: {field: year, then: [month, day, hour], unit: YYYY M D h, zone: Asia/Shanghai, max_ahead: off}`,
 		metric: map[string]string{"pm": "PM2.5", "co": "CO", "temp": "TEMP"},
+	},
+	// Semicolons and decimal commas, newest first, a local time without seconds: nothing has to be done to the file.
+	"newest first": {
+		file: "campusiot_d1d1e80000000033_refugegouter.csv.gz", truth: "lorawan_refuge_desc",
+		input: `key: [Gateway], values: {rssi: {field: RSSI, text: true, decimal: comma}, snr: {field: SNR, text: true, decimal: comma}},
+        time: {field: "Date Time", unit: "DD/MM/YYYY hh:mm", zone: Europe/Paris, max_ahead: off}`,
+		device: func(name string) string { return "gw-" + strings.ToLower(name[strings.LastIndex(name, "_")+1:]) },
+		metric: map[string]string{"rssi": "rssi", "snr": "snr"},
+		twice:  1698537600000,
+	},
+	// A column for each of hundreds of car parks, most cells of a row empty.
+	"wide": {
+		file: "parking_2020-03-24.csv.gz", truth: "parking_germany",
+		input: `each: $, key: [{name: park, member: 1}], rekey: true, on_missing: skip, values: {free: .},
+        time: {field: $.timestamp, unit: rfc3339, max_ahead: off}`,
+		metric: map[string]string{"free": "free"},
+		until:  1590969600000, // the set has another day as well
 	},
 	// -7999 for no value, in a column beside others that have one. Year, day of the year and hhmm are no time that a job can
 	// be told of, so a date is put in front.
@@ -156,7 +174,7 @@ func (set *rawSet) compare(t *testing.T, dir string) {
 	windows, devices := set.windows(t, dump)
 	compared := 0
 	for _, want := range truth {
-		if !devices[want.Key[0]] || !set.has(want.Key[1]) || set.twice != 0 && (want.Start == set.twice || want.Start == set.twice+time.Hour.Milliseconds()) {
+		if !devices[want.Key[0]] || !set.has(want.Key[1]) || set.until != 0 && want.Start >= set.until || set.twice != 0 && (want.Start == set.twice || want.Start == set.twice+time.Hour.Milliseconds()) {
 			continue
 		}
 		got, ok := windows[fmt.Sprint(want.Key, want.Start)]
