@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tidemark-streams/tidemark/internal/record"
 	"github.com/tidemark-streams/tidemark/internal/task"
@@ -414,6 +415,9 @@ func TestD11Fingerprint(t *testing.T) {
 		"values":    func(c *Config) { c.Format.Values = []string{"value", "other"} },
 		"unit":      func(c *Config) { c.Format.Unit = reading.Seconds },
 		"time":      func(c *Config) { c.Format.Time = "at" },
+		"columns":   func(c *Config) { columns(c, "month", "day") },
+		"day first": func(c *Config) { columns(c, "day", "month") },
+		"one less":  func(c *Config) { columns(c, "month day") },
 	} {
 		c := minutes(0)
 		change(&c)
@@ -435,6 +439,12 @@ func TestD11Fingerprint(t *testing.T) {
 			t.Errorf("a changed %s is taken on old state", name)
 		}
 	}
+}
+
+// columns makes the time one in several fields.
+func columns(c *Config, then ...string) {
+	c.Format.Time, c.Format.Unit = "year", reading.Layout
+	c.Format.Clock = reading.Clock{Layout: "YYYY M D", Zone: time.UTC, Then: then}
 }
 
 // An aggregation that is configured no more is removed without a result, and one that is added starts empty.
