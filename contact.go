@@ -56,8 +56,12 @@ func (c *contact) again(ctx context.Context, err error) (again bool, failure err
 			return false, &kafka.Error{Class: kafka.ClassPermanent, Op: "start", Offset: -1, Err: err}
 		}
 		what, args := "topic "+missing.topic+" to be made", []any{"topic", missing.topic}
+		if !c.app.options.Topics.InputLater { // else it is named by nobody, and made by another part of the job
+			what += missing.advice()
+			args = append(args, "repair", missing.repair())
+		}
 		if missing.like != "" {
-			what, args = what+missing.hint(), append(args, "did_you_mean", missing.like)
+			args = append(args, "did_you_mean", missing.like)
 		}
 		c.app.await(status.ForInputTopic, what)
 		c.tell("waiting for the input topic", args...)

@@ -125,7 +125,7 @@ func TestStartSaysForWhatItWaits(t *testing.T) {
 		away  bool
 	}{
 		"brokers": {"waiting for the brokers", firstContact + 10*time.Second, 2, true},
-		"topic":   {"waiting for the input topic", 10 * time.Minute, 21, false},
+		"topic":   {`waiting for the input topic" topic=nowhere repair="create it, or correct input.topic"`, 10 * time.Minute, 21, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			watched(t, func(w *world) {
@@ -198,7 +198,7 @@ func TestD05TurnedAway(t *testing.T) {
 // D21: a start whose input topic is not there asks back about the topic that has nearly its name, and makes none. So does one
 // that does not wait.
 func TestD21MisspeltInputIsNamed(t *testing.T) {
-	const want = "(did you mean sensor-readings?)"
+	const want = "(did you mean sensor-readings?): create it, or correct input.topic"
 	watched(t, func(w *world) {
 		for _, name := range []string{"sensors", "sensor-readings", "other"} {
 			w.cluster.CreateTopic(name, 2, nil)
@@ -212,7 +212,7 @@ func TestD21MisspeltInputIsNamed(t *testing.T) {
 		if s := d.after(time.Second); s.Waiting == nil || s.Waiting.What != "topic sensor-reading to be made "+want {
 			t.Errorf("it waits for %+v", s.Waiting)
 		}
-		if len(log.lines("did_you_mean=sensor-readings")) != 1 {
+		if len(log.lines(`repair="create it, or correct input.topic" did_you_mean=sensor-readings`)) != 1 {
 			t.Errorf("the log says %q", log.lines(""))
 		}
 		if err := d.end(); err != nil {
@@ -225,7 +225,7 @@ func TestD21MisspeltInputIsNamed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := app.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "input topic sensor-reading does not exist "+want+": create it, or correct input.topic") {
+		if err := app.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "input topic sensor-reading does not exist "+want) {
 			t.Error(err)
 		}
 		if n := w.cluster.Calls(kafkatest.OpCreate); n != 0 {

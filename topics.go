@@ -20,8 +20,14 @@ const batchOverhead = 1024
 // topicFaults lists everything that is wrong with the job's topics.
 type topicFaults []string
 
-// Error lists the faults, one a line.
-func (f topicFaults) Error() string { return strings.Join(f, "\n") }
+// Error lists the faults, one a line, and where their commands are to be had with the address of the brokers.
+func (f topicFaults) Error() string {
+	text := strings.Join(f, "\n")
+	if strings.Contains(text, "HOST:PORT") {
+		text += "\ntidemark check --live prints the commands with the address of your brokers"
+	}
+	return text
+}
 
 // topics are the job's topics as the cluster has them.
 type topics struct {
@@ -190,16 +196,18 @@ type missingInput struct {
 
 // Error names the topic and the ways on.
 func (e *missingInput) Error() string {
-	return fmt.Sprintf("input topic %s does not exist%s: create it, or correct input.topic", e.topic, e.hint())
+	return fmt.Sprintf("input topic %s does not exist%s", e.topic, e.advice())
 }
 
-// hint names the topic that was perhaps meant (D21).
-func (e *missingInput) hint() string {
+// advice names the topic that was perhaps meant (D21), and the ways on.
+func (e *missingInput) advice() string {
 	if e.like == "" {
-		return ""
+		return ": " + e.repair()
 	}
-	return fmt.Sprintf(" (did you mean %s?)", e.like)
+	return fmt.Sprintf(" (did you mean %s?): %s", e.like, e.repair())
 }
+
+func (e *missingInput) repair() string { return "create it, or correct input.topic" }
 
 // refuse makes faults an error that stops the job.
 func refuse(faults topicFaults) error {

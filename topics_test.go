@@ -40,6 +40,9 @@ func TestSmallMessagesAreRefused(t *testing.T) {
 			}
 		}
 	}
+	if !strings.HasSuffix(err.Error(), "\ntidemark check --live prints the commands with the address of your brokers") {
+		t.Errorf("it does not say where its commands are to be had with the address: %v", err)
+	}
 	if strings.Contains(err.Error(), "topic in ") || w.cluster.Calls(kafkatest.OpFence) > 0 {
 		t.Errorf("%d fences, %v", w.cluster.Calls(kafkatest.OpFence), err)
 	}

@@ -6,6 +6,7 @@ package tidemarktest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -22,8 +23,20 @@ type Broker struct {
 // Record is a record of a topic, written by a test or to be looked at by it. Nobody may modify the slices.
 type Record struct {
 	Key, Value []byte
-	Time       time.Time // of writing, which guards against readings from the future go by; Produce takes zero for the present
-	Partition  int32     // Produce ignores it
+	Headers    []tidemark.Header // what devices send in them; of a dead letter also why it is one, of a result whose it is
+	Time       time.Time         // of writing, which guards against readings from the future go by; Produce takes zero for the present
+	Partition  int32             // Produce ignores it
+}
+
+// Header is the value of the header of this name, the last one where there are several; "" where there is none. A dead letter
+// has its reason in tidemark.reason, the field in tidemark.field, and in tidemark.detail what was wrong with it.
+func (r *Record) Header(name string) string {
+	for _, h := range slices.Backward(r.Headers) {
+		if h.Key == name {
+			return string(h.Value)
+		}
+	}
+	return ""
 }
 
 // NewBroker makes a cluster without topics.
@@ -46,7 +59,8 @@ func (b *Broker) Produce(topic string, records ...Record) {
 		if at.IsZero() {
 			at = time.Now()
 		}
-		b.memory.Append(topic, tidemark.Murmur2.Partition(r.Key, partitions), tidemark.Input{Timestamp: at.UnixMilli(), Key: r.Key, Value: r.Value})
+		b.memory.Append(topic, tidemark.Murmur2.Partition(r.Key, partitions), tidemark.Input{Timestamp: at.UnixMilli(),
+			Key: r.Key, Value: r.Value, Headers: r.Headers})
 	}
 }
 
@@ -55,7 +69,7 @@ func (b *Broker) Produce(topic string, records ...Record) {
 func (b *Broker) Committed(topic string) (records []Record) {
 	for p := range b.partitions(topic) {
 		for _, r := range b.memory.Committed(topic, p) {
-			records = append(records, Record{Key: r.Key, Value: r.Value, Time: time.UnixMilli(r.Timestamp).UTC(), Partition: p})
+			records = append(records, Record{Key: r.Key, Value: r.Value, Headers: r.Headers, Time: time.UnixMilli(r.Timestamp).UTC(), Partition: p})
 		}
 	}
 	return records

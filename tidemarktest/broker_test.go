@@ -3,6 +3,7 @@ package tidemarktest_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/tidemark-streams/tidemark"
@@ -58,6 +59,37 @@ func TestRunUntilIdle(t *testing.T) {
 	}
 	if dead := broker.Committed("dead"); len(dead) != 0 {
 		t.Errorf("dead letters: %s", dead[0].Value)
+	}
+}
+
+// TestHeaders: a key that devices send in a header reaches the job, and a test sees why a reading was refused, and whose a
+// result is.
+func TestHeaders(t *testing.T) {
+	format := reading.DefaultFormat()
+	format.Key, format.Values, format.Time = []string{"device"}, []string{"v"}, "ts"
+	format.Parts = []reading.Part{{From: reading.FromHeader, Name: "dev"}}
+	windows := tidemark.Windows{Input: "in", Format: format, PartitionedBy: []string{"device"}, Aggregations: []tidemark.Table{
+		{Name: "hourly", Window: window.Tumbling{Size: window.Hour}, Functions: aggregate.Count},
+	}}
+	broker := tidemarktest.NewBroker()
+	for _, topic := range []string{"in", "out", "dead"} {
+		broker.CreateTopic(topic, 1)
+	}
+	dev := []tidemark.Header{{Key: "dev", Value: []byte("a")}}
+	for _, value := range []string{`{"ts":1767225600000,"v":1}`, `{"ts":1767225600001,"w":1}`, `{"ts":1767229200000,"v":1}`} {
+		broker.Produce("in", tidemarktest.Record{Key: []byte("a"), Value: []byte(value), Headers: dev})
+	}
+	tidemarktest.RunUntilIdle(t, tidemark.Options{
+		Job: "job", Cluster: broker, Input: "in", Results: []string{"out"}, DeadLetter: "dead",
+		Changelog: tidemark.Changelog{Topic: "log"}, Processor: windows.Processor,
+	})
+	out, dead := broker.Committed("out"), broker.Committed("dead")
+	if len(out) != 1 || !strings.Contains(string(out[0].Value), `"key":["a"],`) || out[0].Header("tidemark") == "" {
+		t.Errorf("results: %+v", out)
+	}
+	if len(dead) != 1 || dead[0].Header("tidemark.reason") != "missing_field" || dead[0].Header("tidemark.field") != "v" ||
+		dead[0].Header("tidemark.offset") != "1" || dead[0].Header("dev") != "a" || dead[0].Header("none") != "" {
+		t.Errorf("dead letters: %+v", dead)
 	}
 }
 

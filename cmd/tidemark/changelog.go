@@ -88,6 +88,7 @@ func (e *env) changelogFlags(cmd *cobra.Command, path *string, partition *int32)
 	configFlag(cmd, path)
 	e.partFlag(cmd)
 	cmd.Flags().Int32Var(partition, "partition", allPartitions, "one partition only; -1 is all")
+	wants(cmd, "partition", "the number of a partition, from 0 on, or -1 for all")
 }
 
 // changelogLog is one partition of the changelog, for a command that must not fence anybody.

@@ -68,6 +68,34 @@ func arguments(names ...string) cobra.PositionalArgs {
 	}
 }
 
+// wantedNote is the annotation of a flag whose type does not say all that is wanted of its value.
+const wantedNote = "wanted"
+
+// wants says what a flag's value must be, for whoever writes another one.
+func wants(cmd *cobra.Command, flag, what string) {
+	_ = cmd.Flags().SetAnnotation(flag, wantedNote, []string{what}) // it fails for no flag that there is
+}
+
+// wantedOf says in words what the value of a flag must be.
+func wantedOf(flag *pflag.Flag) string {
+	if note := flag.Annotations[wantedNote]; len(note) > 0 {
+		return "want " + note[0]
+	}
+	switch flag.Value.Type() {
+	case "bool":
+		return "want true or false, or nothing for true"
+	case "duration":
+		return "want a time with its unit, like 90s, 10m or 2h"
+	case "int32":
+		return "want a whole number up to 2147483647"
+	case "int", "int64":
+		return "want a whole number up to 9223372036854775807"
+	case "uint64":
+		return "want a whole number from 0 to 18446744073709551615"
+	}
+	return "want a value of type " + flag.Value.Type()
+}
+
 // similarFlags returns the flags that look like the unknown one in err. cobra measures the distance of command names,
 // so the flags are shown to it as commands.
 func similarFlags(cmd *cobra.Command, err error) []string {

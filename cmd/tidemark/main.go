@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
 	"github.com/tidemark-streams/tidemark/internal/crash"
@@ -177,6 +178,10 @@ func (e *env) flagError(cmd *cobra.Command, err error) error {
 				return unknownCommand(cmd, arg)
 			}
 		}
+	}
+	var value *pflag.InvalidValueError
+	if errors.As(err, &value) {
+		return usage(fmt.Errorf("%s--%s is %q: %s; see %s --help", title(cmd), value.GetFlag().Name, value.GetValue(), wantedOf(value.GetFlag()), cmd.CommandPath()))
 	}
 	return usage(fmt.Errorf("%s%w%s", title(cmd), err, hint(cmd, similarFlags(cmd, err), "--")))
 }

@@ -35,6 +35,7 @@ func (e *env) repairFlags(cmd *cobra.Command, o *repairOptions) {
 	f := cmd.Flags()
 	f.Int32Var(&o.partition, "partition", tidemark.AllPartitions, "partition of the input, and so the task")
 	f.Lookup("partition").DefValue = "all"
+	wants(cmd, "partition", "the number of a partition of the input, from 0 on")
 	f.BoolVar(&o.yes, "yes", false, "do it; without, only tell what would be done")
 	reasonFlags(cmd, &o.who, &o.why)
 	f.BoolVar(&o.takeOver, "take-over", false, "fence processes that run the job, instead of demanding that there are none")
@@ -102,8 +103,13 @@ again.
 					return usage(fmt.Errorf("reset: --stream-time: %w", err))
 				}
 				order.Kind, order.StreamTime = tidemark.RepairTime, at
-			} else if cmd.Flags().Changed("to") && (to < 0 || o.partition == tidemark.AllPartitions) {
-				return usage(errors.New("reset: --to is an offset of one partition: name it with --partition"))
+			} else if cmd.Flags().Changed("to") {
+				if o.partition == tidemark.AllPartitions {
+					return usage(errors.New("reset: --to is an offset of one partition: name it with --partition"))
+				}
+				if to < 0 {
+					return usage(fmt.Errorf("reset: --to is %d, want an offset, 0 or more", to))
+				}
 			}
 			return e.repair(cmd, o, order)
 		},
@@ -111,6 +117,7 @@ again.
 	e.repairFlags(cmd, &o)
 	cmd.Flags().Int64Var(&to, "to", tidemark.ByStart, "offset where the new life begins to read")
 	cmd.Flags().Lookup("to").DefValue = "input.start"
+	wants(cmd, "to", "an offset, 0 or more")
 	cmd.Flags().StringVar(&streamTime, "stream-time", "", "only set the stream time: RFC 3339, or ms since 1970")
 	return cmd
 }
@@ -118,6 +125,9 @@ again.
 // aboutRepairs is what the help of every repair says.
 const aboutRepairs = `No process may run the job meanwhile, or it is fenced with --take-over. What would be done is told first, for each task
 both values; it is done with --yes, and who did it and why is kept in the commit record.`
+
+// skipTo is what skip wants to know.
+const skipTo = "an offset, 0 or more: where the task stands is what skip without --yes shows and changes nothing, and what tidemark status --json of a running one calls position"
 
 func (e *env) skipCommand() *cobra.Command {
 	var o repairOptions
@@ -134,6 +144,9 @@ process, or past what retention has deleted. The offsets between are counted as 
 			if !cmd.Flags().Changed("partition") || !cmd.Flags().Changed("to") {
 				return usage(errors.New("skip: which partition, and to which offset? Name them with --partition and --to"))
 			}
+			if to < 0 {
+				return usage(fmt.Errorf("skip: --to is %d, want %s", to, skipTo))
+			}
 			return e.repair(cmd, o, tidemark.Repair{Kind: tidemark.RepairSkip, To: to})
 		},
 	}
@@ -141,6 +154,7 @@ process, or past what retention has deleted. The offsets between are counted as 
 	cmd.Flags().Lookup("partition").DefValue = "" // there is no default
 	cmd.Flags().Int64Var(&to, "to", 0, "offset to go on at")
 	cmd.Flags().Lookup("to").DefValue = ""
+	wants(cmd, "to", skipTo)
 	return cmd
 }
 

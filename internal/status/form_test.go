@@ -155,6 +155,37 @@ func TestPage(t *testing.T) {
 	}
 }
 
+// TestWaitingClaimsNothing: of a process that waits for its topic nothing is known, and nothing is claimed: no lag in records, no
+// time of a recovery, no table of tasks without any.
+func TestWaitingClaimsNothing(t *testing.T) {
+	s := full(0)
+	s.Lag, s.EstimatedRecovery, s.Waiting = nil, 0, &Wait{For: ForInputTopic, What: "topic redings to be made", Since: before(time.Minute)}
+	s.Judge()
+	var b bytes.Buffer
+	if err := s.WriteTable(&b); err != nil {
+		t.Fatal(err)
+	}
+	page := ask(t, httptest.NewServer(Handler(func() *Status { return s })).URL)
+	for name, shown := range map[string]struct {
+		text       string
+		want, none []string
+	}{
+		"page":  {page, []string{"<dd>unknown</dd>", "<dd>-</dd>", "no tasks yet: waiting for topic redings"}, []string{"unknown records", "about 0 s", "<table"}},
+		"table": {b.String(), []string{"lag unknown,", "crash -,", "no tasks yet: waiting for topic redings"}, []string{"about 0 s", "PARTITION", "none"}},
+	} {
+		for _, want := range shown.want {
+			if !strings.Contains(shown.text, want) {
+				t.Errorf("the %s lacks %q:\n%s", name, want, shown.text)
+			}
+		}
+		for _, none := range shown.none {
+			if strings.Contains(shown.text, none) {
+				t.Errorf("the %s claims %q:\n%s", name, none, shown.text)
+			}
+		}
+	}
+}
+
 // TestPageInABrowser renders the page with the browser that TIDEMARK_TEST_BROWSER names, wide and narrow, and leaves the
 // pictures where TIDEMARK_TEST_PICTURES says. make page sets both.
 func TestPageInABrowser(t *testing.T) {

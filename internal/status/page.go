@@ -39,6 +39,7 @@ var page = template.Must(template.New("page").Funcs(template.FuncMap{
 	"span":    span,
 	"size":    size,
 	"count":   count,
+	"records": records,
 	"clean":   clean,
 	"idle":    func(t Task) bool { return t.idle() },
 	"waiting": waiting,
@@ -138,6 +139,30 @@ func count(n *int64) string {
 		return "unknown"
 	}
 	return strconv.FormatInt(*n, 10)
+}
+
+// records is count with its unit, where there is a number.
+func records(n *int64) string {
+	if n == nil {
+		return count(n)
+	}
+	return count(n) + " records"
+}
+
+// Estimate is how long a recovery after a crash would take, in words: a process without tasks has nothing to recover.
+func (s *Status) Estimate() string {
+	if len(s.Tasks) == 0 {
+		return "-"
+	}
+	return "about " + span(s.EstimatedRecovery)
+}
+
+// NoTasks says why there are no tasks.
+func (s *Status) NoTasks() string {
+	if w := s.Waiting; w != nil {
+		return "no tasks yet: waiting for " + clean(w.What)
+	}
+	return "no tasks: the group has given this process no partition"
 }
 
 // Text makes text of bytes that came from outside, for a field of a Status.

@@ -11,22 +11,14 @@ import (
 func (s *Status) WriteTable(w io.Writer) error {
 	fmt.Fprintf(w, "%s: %s on %s, process %d, tidemark %s, up %s\n", s.Health, clean(s.Job), clean(s.Host), s.PID, clean(s.Version),
 		span(s.At.Sub(s.Started).Seconds()))
-	fmt.Fprintf(w, "lag %s, recovery after a crash about %s, memory of the state %s of %s, %d records in %d commits\n",
-		count(s.Lag), span(s.EstimatedRecovery), size(s.Memory.Used), size(s.Memory.Max), s.Totals.Records, s.Totals.Commits)
+	fmt.Fprintf(w, "lag %s, recovery after a crash %s, memory of the state %s of %s, %d records in %d commits\n",
+		count(s.Lag), s.Estimate(), size(s.Memory.Used), size(s.Memory.Max), s.Totals.Records, s.Totals.Commits)
 	if n := s.Totals.Inexact; n > 0 {
 		fmt.Fprintf(w, "%d values are not the number written, which no double is: see input.numbers\n", n)
 	}
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "\nPARTITION\tSTATE\tLAG\tSTREAM TIME\tSET BY\tOPEN\tDUE\tENTRIES\tCOMMIT\tCHECKPOINT\tRECOVERY")
-	for i := range s.Tasks {
-		t := &s.Tasks[i]
-		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%s\t%s\t%s\n", t.Partition, t.word(), count(t.Lag), eventTime(t.StreamTime),
-			t.setter(), t.OpenWindows, t.DueWindows, t.LiveEntries, t.commit(), t.checkpoint(), span(t.EstimatedRecovery))
-	}
 	if len(s.Tasks) == 0 {
-		fmt.Fprintln(table, "none")
-	}
-	if err := table.Flush(); err != nil {
+		fmt.Fprintln(w, s.NoTasks())
+	} else if err := s.writeTasks(w); err != nil {
 		return err
 	}
 	for _, n := range waiting(s.Tasks) {
@@ -39,6 +31,17 @@ func (s *Status) WriteTable(w io.Writer) error {
 		}
 	}
 	return nil
+}
+
+func (s *Status) writeTasks(w io.Writer) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "\nPARTITION\tSTATE\tLAG\tSTREAM TIME\tSET BY\tOPEN\tDUE\tENTRIES\tCOMMIT\tCHECKPOINT\tRECOVERY")
+	for i := range s.Tasks {
+		t := &s.Tasks[i]
+		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%s\t%s\t%s\n", t.Partition, t.word(), count(t.Lag), eventTime(t.StreamTime),
+			t.setter(), t.OpenWindows, t.DueWindows, t.LiveEntries, t.commit(), t.checkpoint(), span(t.EstimatedRecovery))
+	}
+	return table.Flush()
 }
 
 // String is the reason in one line that steers no terminal.

@@ -100,7 +100,7 @@ func (c *Cluster) requireTransactions(ctx context.Context) (old bool, err error)
 	if version < 2 {
 		if !c.options.AllowTransactionV1 {
 			return false, refuse("fence", fmt.Errorf("the cluster's transaction.version is %d, exactly-once needs 2", version),
-				"with brokers of 4.0 or later run kafka-features.sh --bootstrap-server HOST:PORT upgrade --feature transaction.version=2; "+
+				"with brokers of 4.0 or later run kafka-features.sh --bootstrap-server HOST:PORT upgrade --feature transaction.version=2 (tidemark check --live prints it with the address of your brokers); "+
 					"else kafka.allow_transaction_v1: true goes on with the old protocol, at the price of slower commits")
 		}
 		if err := requireVerification(ctx, cl); err != nil {
