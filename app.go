@@ -61,6 +61,7 @@ type App struct {
 	loading chan struct{} // bounds parallel recoveries (I13)
 
 	accepted     map[int32]bool // guarded by mu: tasks that have had their one recovery that accepts a loss
+	inputRoom    *kafka.Room    // for input that is tightly packed
 	diskPatience time.Duration  // how long a stop waits for a disk that does not answer
 	hung         chan ended     // tasks that do not come back
 
@@ -97,7 +98,7 @@ func New(options Options) (*App, error) {
 	return &App{options: options, log: options.Log, runners: map[int32]*runner{}, boards: map[int32]*board{}, ended: make(chan ended),
 		idle: make(chan int32), loading: make(chan struct{}, maxLoads), accepted: map[int32]bool{}, parted: map[int32]*runner{},
 		blames:       map[int32]*blame{},
-		diskPatience: watchdog, hung: make(chan ended, 1)}, nil
+		diskPatience: watchdog, inputRoom: kafka.NewRoom(inputExcess()), hung: make(chan ended, 1)}, nil
 }
 
 // recordBudget is how many full commits' worth of records all tasks of an instance may have under way together: many busy

@@ -288,7 +288,8 @@ func (l *life) open(proc Processor) (err error) {
 	}
 	r.board.input.Store(l.log.(*watchedLog))
 	l.next = rec.Commit.Position
-	l.input = kafka.NewReadAhead(l.log, int64(rec.Commit.Position), kafka.Pace{MaxBytes: r.app.inputLimit, Wait: inputWait, Apart: r.app.inputApart})
+	l.input = kafka.NewReadAhead(l.log, int64(rec.Commit.Position), kafka.Pace{MaxBytes: r.app.inputLimit, Wait: inputWait,
+		Room: r.app.inputRoom, Apart: r.app.inputApart})
 	l.sender = startSender(rec.Writer, r.app.sinks(known, r.partition), rec.Position, r.at)
 	l.saver = newSaver(l)
 	l.silence = newSilence(&r.app.options)

@@ -97,6 +97,13 @@ func replayBytes() int {
 	return int(min(max(debug.SetMemoryLimit(-1)/150, least), most))
 }
 
+// inputExcess is what reads of the input may take beyond what they ask for, all tasks together, where single batches unpack to
+// more than that: a quarter of what the heap may take (D15).
+func inputExcess() int64 {
+	const least, most = 16 << 20, 256 << 20
+	return min(max(debug.SetMemoryLimit(-1)/4, least), most)
+}
+
 // room tells whether the state may still grow: more is what a task is about to add. The error stops the task before it
 // folds or loads anything, so that its position stays (section 6, R30).
 func (b *board) room(op string, more int64) error {

@@ -239,7 +239,8 @@ type life struct {
 	sender    *sender
 	log       kafka.Log // of the input
 	input     *kafka.ReadAhead
-	pending   []task.Input
+	fetched   *kafka.Read          // the last one taken ...
+	pending   []task.Input         // ... and what is left of its records
 	next      record.InputPosition // the reader's position after pending
 	begun     time.Time            // start of the last commit
 	batch     *task.Batch          // the last commit
@@ -274,7 +275,7 @@ func (l *life) work(ctx context.Context) error {
 		if len(l.ready()) > 0 && !l.task.Full() {
 			more = always
 		}
-		var fetched <-chan kafka.Read
+		var fetched <-chan *kafka.Read
 		if len(l.pending) == 0 {
 			fetched = l.input.Reads()
 		}
@@ -347,6 +348,10 @@ func (l *life) fold() error {
 // passed moves the position over markers when all that was fetched is folded.
 func (l *life) passed() {
 	if len(l.pending) == 0 {
+		l.pending = nil
+		if l.fetched != nil {
+			l.fetched.Served()
+		}
 		l.task.PassMarkers(l.next)
 	}
 }
@@ -523,6 +528,9 @@ func (l *life) end() {
 	l.r.board.work.begin(&opEnd, -1)
 	defer l.r.board.work.end()
 	l.input.Stop()
+	if l.fetched != nil {
+		l.fetched.Served()
+	}
 	l.log.Close()
 	l.sender.close()
 	l.saver.drop()

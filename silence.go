@@ -61,14 +61,15 @@ func (l *life) silent() error {
 }
 
 // read takes what was fetched.
-func (l *life) read(read kafka.Read) error {
+func (l *life) read(read *kafka.Read) error {
 	if read.Err != nil {
 		return read.Err
 	}
 	if len(read.Records) > 0 {
 		l.silence.broken()
 	}
-	l.pending, l.next = read.Records, record.InputPosition(read.Next)
+	read.Part()
+	l.fetched, l.pending, l.next = read, read.Records, record.InputPosition(read.Next)
 	l.passed()
 	return nil
 }

@@ -43,6 +43,7 @@ type Fetched struct {
 	Next    int64
 	Bytes   int // on the wire, compressed
 	Offsets
+	Held *Held // of the reader's Room, to be given back when Records have served; nil for none
 }
 
 // Log reads one partition, read_committed, at positions the caller chooses. It never joins a group, never resets an

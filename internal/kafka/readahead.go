@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"time"
@@ -12,12 +13,32 @@ type Read struct {
 	Err error
 }
 
+// Served lets go of the records, which must not be used any more, and gives back what they have taken of a Room. Somewhere a
+// pointer to r may live on, in the frame of a function that waits for the next one.
+func (r *Read) Served() {
+	r.Held.Give()
+	r.Records, r.Held = nil, nil
+}
+
+// Part makes the last record's bytes its own: whoever works on records one after the other may still look at the one he had
+// last, and must not keep all that came with it in memory.
+func (r *Read) Part() {
+	if len(r.Records) == 0 {
+		return
+	}
+	last := &r.Records[len(r.Records)-1]
+	last.Key, last.Value = bytes.Clone(last.Key), bytes.Clone(last.Value)
+	for i := range last.Headers {
+		last.Headers[i].Value = bytes.Clone(last.Headers[i].Value)
+	}
+}
+
 // ReadAhead fetches from a Log while its consumer works on what was fetched before: one fetch waits to be taken while
 // the next one is under way. So at most three fetches are in memory, the consumer's own among them, each of about MaxBytes as
 // it comes and twice that decompressed (I13, S71): where records were packed more tightly, less is asked for. It serves input,
 // replay and followers alike.
 type ReadAhead struct {
-	reads chan Read
+	reads chan *Read
 	stop  context.CancelFunc
 	ended chan struct{}
 }
@@ -27,6 +48,7 @@ type ReadAhead struct {
 type Pace struct {
 	MaxBytes func() int           // of one fetch, as it comes
 	Wait     time.Duration        // how long one fetch waits for something to come; it does not delay anything
+	Room     *Room                // that unpacked records share with those of others; nil for one without limits
 	Apart    func() time.Duration // between the beginnings of a fetch that reached the end of the log and the next one; nil is 0
 }
 
@@ -34,7 +56,7 @@ type Pace struct {
 // not closed by it.
 func NewReadAhead(log Log, position int64, pace Pace) *ReadAhead {
 	ctx, stop := context.WithCancel(context.Background())
-	r := &ReadAhead{reads: make(chan Read, 1), stop: stop, ended: make(chan struct{})}
+	r := &ReadAhead{reads: make(chan *Read, 1), stop: stop, ended: make(chan struct{})}
 	go r.run(ctx, log, position, pace)
 	return r
 }
@@ -42,12 +64,15 @@ func NewReadAhead(log Log, position int64, pace Pace) *ReadAhead {
 // Reads delivers the fetches in order. A fetch without records is delivered when it moved the position (markers,
 // aborted batches, holes) or when the partition's offsets have changed: the end of a log can be seen in no other way.
 // The first error is delivered last; then, and after Stop, the channel is closed.
-func (r *ReadAhead) Reads() <-chan Read { return r.reads }
+func (r *ReadAhead) Reads() <-chan *Read { return r.reads }
 
 // Stop ends the reading and waits until the log is free. What was read and not taken is dropped.
 func (r *ReadAhead) Stop() {
 	r.stop()
 	<-r.ended
+	for read := range r.reads {
+		read.Served()
+	}
 }
 
 func (r *ReadAhead) run(ctx context.Context, log Log, position int64, pace Pace) {
@@ -57,23 +82,29 @@ func (r *ReadAhead) run(ctx context.Context, log Log, position int64, pace Pace)
 	packed := packedAtFirst
 	for {
 		began := time.Now()
-		f, err := fetch(ctx, log, position, max(1, int(float64(pace.MaxBytes())/packed)), pace.Wait)
+		most := pace.MaxBytes()
+		f, err := fetch(pace.Room.with(ctx, 2*int64(most)), log, position, max(1, int(float64(most)/packed)), pace.Wait)
+		read := &Read{Fetched: f, Err: err}
 		if ctx.Err() != nil {
+			read.Served()
 			return
 		}
 		if err == nil && len(f.Records) == 0 && f.Next == position && f.Offsets == known {
 			continue // nothing happened within wait
 		}
+		position, known, packed = f.Next, f.Offsets, tightness(&f, packed)
+		caughtUp := len(f.Records) > 0 && f.Next >= f.Stable
+		f.Records = nil // this frame lives on
 		select {
-		case r.reads <- Read{Fetched: f, Err: err}:
+		case r.reads <- read:
 		case <-ctx.Done():
+			read.Served()
 			return
 		}
 		if err != nil {
 			return
 		}
-		position, known, packed = f.Next, f.Offsets, tightness(&f, packed)
-		if pace.Apart != nil && len(f.Records) > 0 && f.Next >= f.Stable && !pause(ctx, time.Until(began.Add(pace.Apart()))) {
+		if pace.Apart != nil && caughtUp && !pause(ctx, time.Until(began.Add(pace.Apart()))) {
 			return
 		}
 	}

@@ -130,6 +130,7 @@ func (p *replayer) run(ctx context.Context, each func(kafka.Offsets)) error {
 			if err := p.take(read.Fetched); err != nil {
 				return err
 			}
+			read.Served()
 			each(read.Offsets)
 		}
 	}

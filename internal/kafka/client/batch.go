@@ -160,17 +160,23 @@ type decoder struct {
 	inflate kgo.Decompressor
 	keys    map[string]string
 	shown   []batch // of the present fetch
+
+	unpacked int64 // bytes of the last fetch's records
 }
 
+// inflate is shared by all decoders of the process: it keeps buffers as large as the largest batch, and one for each processor
+// is enough (D15).
+var inflate = kgo.DefaultDecompressor()
+
 func newDecoder() decoder {
-	return decoder{inflate: kgo.DefaultDecompressor(), keys: map[string]string{}}
+	return decoder{inflate: inflate, keys: map[string]string{}}
 }
 
 // decode returns the records of in from position on that are committed, and the position after all that was whole:
 // past markers, aborted batches and holes. Nothing at or beyond stable is delivered or passed, whatever the broker sent
 // (S21): it is simply fetched again once it is stable. The records share in's memory, or that of its decompression.
 func (d *decoder) decode(in []byte, aborted []kmsg.FetchResponseTopicPartitionAbortedTransaction, position, stable int64) ([]kafka.Record, int64, error) {
-	d.shown = d.shown[:0]
+	d.shown, d.unpacked = d.shown[:0], 0
 	defer func() { clear(d.shown) }() // they hold the fetch's memory
 	next, count, ab := position, 0, newAborts(aborted)
 	for len(in) > 0 {
@@ -212,6 +218,7 @@ func (d *decoder) records(to []kafka.Record, b *batch, position, stable int64) (
 		}
 		body = plain
 	}
+	d.unpacked += int64(len(body))
 	r, floor := cursor{in: body}, b.first
 	for i := range b.count {
 		size := r.varint()

@@ -42,6 +42,9 @@ type reached struct {
 	epoch    int32 // -1 before the first answer
 }
 
+// roomPatience is how long a fetch waits for room to unpack what it has: less than a watchdog takes for a broker's silence.
+const roomPatience = 5 * time.Second
+
 // maxFetch bounds one fetch, below the 100 MiB that franz-go reads at most.
 const maxFetch = 64 << 20
 
@@ -93,12 +96,21 @@ func (l *log) Fetch(ctx context.Context, position int64, maxBytes int, wait time
 		if err != nil {
 			return err
 		}
-		offsets := offsetsOf(p)
+		offsets, share := offsetsOf(p), kafka.ShareOf(ctx)
+		if len(p.RecordBatches) > 0 && !share.Enter(ctx, roomPatience) { // they are fetched again, packed as they are
+			out = kafka.Fetched{Next: position, Offsets: offsets}
+			return late(ctx, ctx.Err())
+		}
 		records, next, err := l.decoder.decode(p.RecordBatches, p.AbortedTransactions, position, offsets.Stable)
+		var held *kafka.Held
+		if len(p.RecordBatches) > 0 {
+			held = share.Leave(l.decoder.unpacked)
+		}
 		if err != nil {
+			held.Give()
 			return err
 		}
-		out = kafka.Fetched{Records: records, Next: next, Bytes: len(p.RecordBatches), Offsets: offsets}
+		out = kafka.Fetched{Records: records, Next: next, Bytes: len(p.RecordBatches), Offsets: offsets, Held: held}
 		l.reached = reached{max(l.reached.position, next), l.epoch}
 		return nil
 	})
