@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"maps"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -52,6 +53,10 @@ type App struct {
 	totals  totals
 	rates   rates
 
+	ran atomic.Bool
+
+	// Only the goroutine of Run changes the maps. It holds mu no longer than that: whoever asks for the Status waits for
+	// nobody, neither the job's own code nor a log.
 	mu      sync.Mutex
 	runners map[int32]*runner
 	boards  map[int32]*board // of the runners, and of tasks that have stopped with an error
@@ -63,7 +68,7 @@ type App struct {
 	accepted     map[int32]bool // guarded by mu: tasks that have had their one recovery that accepts a loss
 	inputRoom    *kafka.Room    // for input that is tightly packed
 	diskPatience time.Duration  // how long a stop waits for a disk that does not answer
-	hung         chan ended     // tasks that do not come back
+	hung         chan hang      // tasks that do not come back
 
 	seatless bool              // guarded by mu: the seat in the group is lost
 	parted   map[int32]*runner // guarded by mu: runners that have ended with the seat, and have left their base
@@ -77,7 +82,7 @@ type ended struct {
 	err       error
 }
 
-// New checks the options. It touches neither disk nor network.
+// New checks the options, and names all faults at once. It touches neither disk nor network.
 func New(options Options) (*App, error) {
 	if options.Log == nil {
 		options.Log = slog.New(slog.DiscardHandler)
@@ -89,16 +94,13 @@ func New(options Options) (*App, error) {
 		options.Commit = DefaultCommit
 	}
 	options.Checkpoint = cmp.Or(options.Checkpoint, DefaultCheckpoint)
-	if options.Commit.MaxRecords < 4 || options.Commit.MaxBytes < 1024 || options.Commit.Interval < 0 {
-		return nil, fmt.Errorf("commit limits %+v are too small: at least 4 records and 1024 bytes", options.Commit)
-	}
-	if missing := options.missing(); len(missing) > 0 {
-		return nil, fmt.Errorf("options without %s", strings.Join(missing, ", "))
+	if faults := options.faults(); len(faults) > 0 {
+		return nil, errors.New(strings.Join(faults, "; "))
 	}
 	return &App{options: options, log: options.Log, runners: map[int32]*runner{}, boards: map[int32]*board{}, ended: make(chan ended),
 		idle: make(chan int32), loading: make(chan struct{}, maxLoads), accepted: map[int32]bool{}, parted: map[int32]*runner{},
 		blames:       map[int32]*blame{},
-		diskPatience: watchdog, inputRoom: kafka.NewRoom(inputExcess()), hung: make(chan ended, 1)}, nil
+		diskPatience: watchdog, inputRoom: kafka.NewRoom(inputExcess()), hung: make(chan hang, 1)}, nil
 }
 
 // recordBudget is how many full commits' worth of records all tasks of an instance may have under way together: many busy
@@ -141,8 +143,12 @@ const maxLoads = 4
 
 // Run runs the job until the context ends, which is a clean stop: open batches are committed, checkpoints that are due
 // are written, the seat in the group is kept or given up as the options say. With UntilIdle it also returns when all
-// input that was there at its start is committed and nothing due is left. An error says what stopped the job.
+// input that was there at its start is committed and nothing due is left. An error says what stopped the job. A second call
+// is refused.
 func (a *App) Run(ctx context.Context) (err error) {
+	if a.ran.Swap(true) {
+		return errors.New("this App has been run: make a new one with New")
+	}
 	var notes []string
 	if a.dir, notes, err = openStateDir(a.options.StateDir); err != nil {
 		return err
@@ -230,9 +236,10 @@ func (a *App) supervise(ctx context.Context) error {
 			idle.assigned(assigned)
 		case p := <-a.idle:
 			idle.own(p)
-		case e := <-a.hung:
-			a.abandon(e)
-			return errors.Join(e.err, failed, a.stopAll(stopClean))
+		case h := <-a.hung:
+			if a.abandon(h) {
+				return errors.Join(h.err, failed, a.stopAll(stopClean))
+			}
 		case e := <-a.ended:
 			a.forget(e)
 			if e.err != nil {
@@ -262,6 +269,12 @@ func (a *App) assign(ctx context.Context, partitions []int32) {
 	for _, p := range partitions {
 		wanted[p] = true
 	}
+	a.distribute(ctx, partitions, wanted)
+	a.letGo(func(p int32) bool { return !a.seatless && !wanted[p] })
+	a.log.Info("assigned", "partitions", partitions)
+}
+
+func (a *App) distribute(ctx context.Context, partitions []int32, wanted map[int32]bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.seatless = partitions == nil
@@ -278,7 +291,6 @@ func (a *App) assign(ctx context.Context, partitions []int32) {
 			r.again = false
 		}
 	}
-	a.letGo(func(p int32) bool { return !a.seatless && !wanted[p] })
 	maps.DeleteFunc(a.boards, func(p int32, b *board) bool { return !wanted[p] && a.runners[p] == nil && b.lost.Load() == nil })
 	for _, p := range partitions {
 		if p >= a.topics().identity.Input.Partitions {
@@ -291,9 +303,9 @@ func (a *App) assign(ctx context.Context, partitions []int32) {
 			r.again = true // assigned again before the old life ended: forget starts the next one
 		}
 	}
-	a.log.Info("assigned", "partitions", partitions)
 }
 
+// start is called with mu held.
 func (a *App) start(ctx context.Context, partition int32) {
 	r := newRunner(a, partition)
 	if a.blames[partition] == nil {
@@ -315,32 +327,47 @@ func (a *App) start(ctx context.Context, partition int32) {
 // forget takes a runner off the list, and starts its next life where the partition has come back meanwhile. It tells
 // whether the runner was on it.
 func (a *App) forget(e ended) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	r := e.runner
-	if a.runners[e.partition] != r {
+	if !a.strike(e) {
 		return false // abandoned, and come back after all
 	}
-	delete(a.runners, e.partition)
-	if b := a.boards[e.partition]; e.err == nil && b.lost.Load() == nil {
-		delete(a.boards, e.partition) // what stopped with an error, or with the seat, is shown until the group has spoken
-	}
 	a.emit(Event{Partition: e.partition, Kind: EventClosed, Err: e.err})
-	a.parted[e.partition] = r
-	if r.again && e.err == nil {
+	if e.runner.again && e.err == nil {
+		a.mu.Lock()
 		a.start(context.Background(), e.partition)
+		a.mu.Unlock()
 	}
 	a.letGo(func(p int32) bool { return !a.seatless && p == e.partition })
 	return true
 }
 
-// letGo gives the bases up that runners have left, where it is said. It is called with mu held.
+// strike takes a runner off the list, if it is there, and puts it where its base can be inherited.
+func (a *App) strike(e ended) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.runners[e.partition] != e.runner {
+		return false
+	}
+	delete(a.runners, e.partition)
+	if b := a.boards[e.partition]; e.err == nil && b.lost.Load() == nil {
+		delete(a.boards, e.partition) // what stopped with an error, or with the seat, is shown until the group has spoken
+	}
+	a.parted[e.partition] = e.runner
+	return true
+}
+
+// letGo gives the bases up that runners have left, where it is said.
 func (a *App) letGo(where func(int32) bool) {
+	var gone []*runner
+	a.mu.Lock()
 	for p, r := range a.parted {
 		if where(p) {
-			r.release()
+			gone = append(gone, r)
 			delete(a.parted, p)
 		}
+	}
+	a.mu.Unlock()
+	for _, r := range gone {
+		r.release()
 	}
 }
 
@@ -350,27 +377,43 @@ func (a *App) running() int {
 	return len(a.runners)
 }
 
-// stopAll stops every task and waits until all are gone.
+// slowStop is how long a stop takes before it says what it waits for.
+const slowStop = 5 * time.Second
+
+// stopAll stops every task and waits until all are gone: ended, or given up because they hang. A stop that takes long is
+// neither silent nor without an end (I12).
 func (a *App) stopAll(how stopKind) (failed error) {
 	a.mu.Lock()
-	left := len(a.runners)
 	for _, r := range a.runners {
 		r.again = false
 		r.stop(how)
 	}
 	a.mu.Unlock()
-	for left > 0 {
+	slow := time.NewTimer(slowStop)
+	defer slow.Stop()
+	told := false
+	for a.running() > 0 {
+		if told {
+			a.await(status.ForTasks, fmt.Sprintf("the tasks of partitions %v to end: the job stops", slices.Sorted(maps.Keys(a.runners))))
+		}
 		select {
 		case e := <-a.ended:
 			if a.forget(e) {
 				failed = errors.Join(failed, e.err)
-				left--
+			}
+		case h := <-a.hung:
+			if a.abandon(h) {
+				failed = errors.Join(failed, h.err)
 			}
 		case <-a.idle:
+		case <-slow.C:
+			told = true
+			a.log.Warn("the stop waits for tasks that have not ended", "partitions", slices.Sorted(maps.Keys(a.runners)))
 		}
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
+	if told {
+		a.waiting.Store(nil)
+	}
 	a.letGo(func(int32) bool { return true })
 	return failed
 }

@@ -72,7 +72,7 @@ func (c *contact) again(ctx context.Context, err error) (again bool, failure err
 		return false, fmt.Errorf("%w within %s: %w", ErrUnreachable, firstContact, err)
 	default:
 		c.app.await(status.ForBroker, "the brokers: "+err.Error())
-		c.tell("waiting for the brokers", "at_most", firstContact, "error", err)
+		c.tell("waiting for the brokers", "at_most_seconds", firstContact.Seconds(), "error", err)
 	}
 	again = wait(ctx, c.pause)
 	c.pause = min(2*c.pause, 2*time.Second)

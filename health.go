@@ -327,7 +327,7 @@ func (a *App) watch() (stop func()) {
 	go func() {
 		defer close(ended)
 		red := map[int32]time.Time{} // when it was told
-		still := map[int32]still{}
+		still := map[*board]still{}
 		for wait(ctx, lookEvery) {
 			all := a.shown()
 			for _, b := range all {

@@ -2,6 +2,7 @@ package tidemark
 
 import (
 	"fmt"
+	"maps"
 	"runtime"
 	"slices"
 	"time"
@@ -21,35 +22,57 @@ const surrender = 3 * watchdog
 type still struct {
 	since int64 // when it began, as of tick(), or a recovery's step by its own time
 	looks int
+	told  bool // the stacks are in the log
 }
 
-// giveUpHung tells supervise of a task that does not come back.
-func (a *App) giveUpHung(seen map[int32]still, all []*board, s *Status) {
+// hang is a task that does not come back.
+type hang struct {
+	board *board
+	err   error
+}
+
+// giveUpHung tells Run of tasks that do not come back. The stacks of all goroutines go to the log once for each hang, and
+// not at each look at it (I13); Run is told until it has listened, for it takes one after the other.
+func (a *App) giveUpHung(seen map[*board]still, all []*board, s *Status) {
 	stuck := map[int32]bool{}
 	for i := range s.Tasks {
 		stuck[s.Tasks[i].Partition] = s.Tasks[i].State == status.Stuck
 	}
+	var hung []hang
+	var fresh []int32
 	for _, b := range all {
 		since := b.hungSince()
-		if !stuck[b.partition] || since == 0 || since != seen[b.partition].since {
-			seen[b.partition] = still{since: since}
+		if !stuck[b.partition] || since == 0 || since != seen[b].since {
+			seen[b] = still{since: since}
 			continue
 		}
-		n := still{since, seen[b.partition].looks + 1}
-		seen[b.partition] = n
-		if time.Duration(n.looks)*lookEvery < surrender-watchdog {
-			continue
+		n := seen[b]
+		n.looks++
+		if time.Duration(n.looks)*lookEvery >= surrender-watchdog {
+			hung = append(hung, hang{b, a.hungError(b.partition)})
+			if !n.told {
+				n.told, fresh = true, append(fresh, b.partition)
+			}
 		}
+		seen[b] = n
+	}
+	maps.DeleteFunc(seen, func(b *board, _ still) bool { return !slices.Contains(all, b) })
+	if len(fresh) > 0 {
 		stacks := make([]byte, 1<<20)
-		a.log.Error("goroutines of a process with a task that hangs", "partition", b.partition, "stacks", string(stacks[:runtime.Stack(stacks, true)]))
-		err := &kafka.Error{Class: kafka.ClassPermanent, Op: "work", Topic: a.options.Input, Partition: b.partition, Offset: -1,
-			Err:  fmt.Errorf("the task has not come back for more than %s: the process ends, for nothing else ends that", surrender),
-			Hint: "the stacks of its goroutines are in the log; a start goes on where the last commit is"}
+		a.log.Error("goroutines of a process with tasks that hang", "partitions", fresh, "stacks", string(stacks[:runtime.Stack(stacks, true)]))
+	}
+	for _, h := range hung {
 		select {
-		case a.hung <- ended{partition: b.partition, err: err}:
-		default: // told already
+		case a.hung <- h:
+		default: // there is another one to listen to first
 		}
 	}
+}
+
+func (a *App) hungError(partition int32) error {
+	return &kafka.Error{Class: kafka.ClassPermanent, Op: "work", Topic: a.options.Input, Partition: partition, Offset: -1,
+		Err:  fmt.Errorf("the task has not come back for more than %s: the process ends, for nothing else ends that", surrender),
+		Hint: "the stacks of its goroutines are in the log; a start goes on where the last commit is"}
 }
 
 // hungSince is when that began which the task's own goroutine is at, 0 when it waits for something to come.
@@ -67,16 +90,32 @@ func (b *board) asking() bool {
 	return slices.ContainsFunc(b.clients, func(o *op) bool { return o.since.Load() != 0 })
 }
 
-// abandon stops waiting for a task that hangs. Should it come back, it finds itself stopped.
-func (a *App) abandon(e ended) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	r := a.runners[e.partition]
-	if r == nil {
-		return
+// abandon stops waiting for a task that hangs, and tells whether it was waited for. Should it come back, it finds itself
+// stopped, and does nothing more.
+func (a *App) abandon(h hang) bool {
+	p := h.board.partition
+	r := a.runners[p]
+	if r == nil || r.board != h.board {
+		return false // it has ended after all, or was abandoned before
 	}
 	r.stop(stopNow)
-	r.board.stopped(e.err)
 	close(r.abandoned)
-	delete(a.runners, e.partition)
+	h.board.stopped(h.err)
+	a.mu.Lock()
+	delete(a.runners, p)
+	a.mu.Unlock()
+	a.log.Error("task given up", "partition", p, "error", h.err)
+	a.emit(Event{Partition: p, Kind: EventClosed, Err: h.err})
+	return true
+}
+
+// isAbandoned tells whether somebody waits for the runner's end. Nobody holds its state directory for it any more, nor
+// its seat.
+func (r *runner) isAbandoned() bool {
+	select {
+	case <-r.abandoned:
+		return true
+	default:
+		return false
+	}
 }

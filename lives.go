@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -79,7 +80,7 @@ func (r *runner) recover(ctx context.Context) (*life, error) {
 		}
 	}()
 	r.board.recovering()
-	r.app.emit(Event{Partition: r.partition, Kind: EventRecovering})
+	r.emit(Event{Partition: r.partition, Kind: EventRecovering})
 	if err := r.app.lookout.check(ctx, now()-fresh); err != nil {
 		return nil, err
 	}
@@ -155,10 +156,29 @@ func (r *runner) processor() (Processor, error) {
 	if r.held != nil {
 		return r.held.task.Processor(), nil
 	}
-	a := r.app
-	proc, err := a.options.Processor(r.partition, a.topics().identity.Input.Partitions, a.topics().limits)
-	if err != nil { // another attempt would be told the same
-		return nil, &kafka.Error{Class: kafka.ClassPermanent, Op: "make the processor of", Topic: a.options.Input, Partition: r.partition, Offset: -1, Err: err}
+	return r.app.processor(r.partition)
+}
+
+// processor makes the Processor of a partition. What is wrong with it is permanent: another attempt would be told the same.
+// Its aggregations have a result topic each, or the first result of one that has none would be a panic.
+func (a *App) processor(partition int32) (Processor, error) {
+	proc, err := a.options.Processor(partition, a.topics().identity.Input.Partitions, a.topics().limits)
+	switch {
+	case err != nil:
+	case proc == nil:
+		err = errors.New("Options.Processor has returned none")
+	case a.options.Relay == nil:
+		all := proc.Aggregations()
+		has, named := len(all), len(a.options.Results)
+		for has > named && all[has-1].Silent {
+			has--
+		}
+		if has != named {
+			err = fmt.Errorf("it has %d aggregations, and Options.Results names %d topics: name one for each, in the Processor's order", has, named)
+		}
+	}
+	if err != nil {
+		return nil, &kafka.Error{Class: kafka.ClassPermanent, Op: "make the processor of", Topic: a.options.Input, Partition: partition, Offset: -1, Err: err}
 	}
 	return proc, nil
 }
@@ -183,7 +203,7 @@ func (r *runner) recovery(ctx context.Context, proc Processor, turn *turn, cance
 		if err := r.board.room("replay", 0); err != nil && r.held == nil {
 			cancel(err)
 		}
-		a.emit(Event{Partition: r.partition, Kind: EventProgress, Progress: &p})
+		r.emit(Event{Partition: r.partition, Kind: EventProgress, Progress: &p})
 	}
 	if h := r.held; h != nil {
 		rec.Live = &recovery.Live{Store: h.store, Position: h.position, TimeMS: h.timeMS, Commit: h.committed, Changed: h.task.Replayed}
@@ -298,7 +318,7 @@ func (l *life) open(proc Processor) (err error) {
 	r.log.Info("recovered", "from", rec.Report.From, "why", rec.Report.Why, "commit", rec.Commit.Number, "live", rec.Commit.Live,
 		"replayed", rec.Report.Records, "ms", math.Round(milliseconds(now()-l.started)))
 	r.warnings(&rec.Report)
-	r.app.emit(Event{Partition: r.partition, Kind: EventRecovered, Recovery: &rec.Report, Commit: rec.Commit, Waiting: l.task.Waiting()})
+	r.emit(Event{Partition: r.partition, Kind: EventRecovered, Recovery: &rec.Report, Commit: rec.Commit, Waiting: l.task.Waiting()})
 	return nil
 }
 

@@ -198,7 +198,7 @@ func (l *lookout) outputs(found map[string]kafka.TopicInfo) {
 			l.app.log.Warn("AN OUTPUT TOPIC IS GONE: commits that write to it wait until it is made again", "topic", was.Name, "id", was.ID.String())
 		case ok && !was.ID.Equal(is.ID):
 			l.app.log.Warn("AN OUTPUT TOPIC WAS MADE AGAIN: what was published is gone with the old one, and is not published again",
-				"topic", was.Name, "id was", was.ID.String(), "is", is.ID.String())
+				"topic", was.Name, "was", was.ID.String(), "is", is.ID.String())
 		case ok && was.Partitions != is.Partitions:
 			l.app.log.Warn("THE NUMBER OF PARTITIONS OF AN OUTPUT TOPIC HAS CHANGED: from its next recovery on a task writes to its own number modulo the new one",
 				"topic", was.Name, "was", was.Partitions, "is", is.Partitions)

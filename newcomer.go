@@ -53,7 +53,7 @@ func permanent(err error) error {
 
 // look judges one task as its recovery would before the fence.
 func (a *App) look(ctx context.Context, partition int32, offset kafka.GroupOffset) error {
-	proc, err := a.options.Processor(partition, a.topics().identity.Input.Partitions, a.topics().limits)
+	proc, err := a.processor(partition)
 	if err != nil {
 		return err
 	}

@@ -2,7 +2,9 @@ package tidemark
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/tidemark-streams/tidemark/internal/record"
@@ -70,7 +72,7 @@ type Options struct {
 
 	Input      string
 	Start      Start
-	Results    []string // result topic of each aggregation, in the Processor's order
+	Results    []string // result topic of each aggregation, in the Processor's order, the last Silent ones left out; the one internal topic of a Relay
 	Compacted  []string // those of them that hold current values: made with cleanup.policy=compact
 	Late       string   // "": late readings are counted only
 	DeadLetter string
@@ -84,7 +86,7 @@ type Options struct {
 	StateDir   string
 	Files      store.FS // what checkpoints are written to, for crash tests; nil: the disk
 	Commit     Commit
-	IdleClose  time.Duration // silence that moves a task's stream time on by its length; 0 for never. Whole milliseconds
+	IdleClose  time.Duration // silence that moves a task's stream time on by its length: whole milliseconds; 0 for never
 	Checkpoint time.Duration // upper bound between the checkpoints of a task that commits; 0 for DefaultCheckpoint
 	Leave      bool          // give the seat in the group up on a clean stop
 	AcceptLoss string        // who goes on without committed data or input that is gone, and why; "" to stop there (I6)
@@ -95,11 +97,41 @@ type Options struct {
 	Version    string        // of the program, for people
 
 	Log *slog.Logger // nil: discard
-	// Progress is called on a task's goroutine whenever something worth showing has happened; may be nil.
+	// Progress is called whenever something worth showing has happened: on the task's goroutine, EventClosed on that of
+	// Run. It may ask for the Status. The task, and with EventClosed all of them, waits for it; may be nil.
 	Progress func(Event)
 	// At is called before named steps of a task, for crash tests; may be nil. An error is treated like a failure of
 	// that step.
 	At func(ctx context.Context, partition int32, step string) error
+}
+
+// faults says all that is wrong with options whose defaults are filled in.
+func (o *Options) faults() (faults []string) {
+	if missing := o.missing(); len(missing) > 0 {
+		faults = append(faults, "options without "+strings.Join(missing, ", "))
+	}
+	if c := o.Commit; c.MaxRecords < 4 || c.MaxBytes < 1024 {
+		faults = append(faults, fmt.Sprintf("Commit.MaxRecords %d and MaxBytes %d are too small: at least 4 records and 1024 bytes", c.MaxRecords, c.MaxBytes))
+	}
+	if o.IdleClose%time.Millisecond != 0 {
+		faults = append(faults, fmt.Sprintf("IdleClose is %s: stream time moves by whole milliseconds", o.IdleClose))
+	}
+	if r := o.Relay; r != nil && len(o.Results) != 1 {
+		faults = append(faults, fmt.Sprintf("%d Results: a Relay has one, its internal topic", len(o.Results)))
+	}
+	for _, field := range []struct {
+		name  string
+		value int64
+		shown any
+	}{
+		{"Commit.Interval", int64(o.Commit.Interval), o.Commit.Interval}, {"Commit.MaxPerSecond", int64(o.Commit.MaxPerSecond), o.Commit.MaxPerSecond},
+		{"IdleClose", int64(o.IdleClose), o.IdleClose}, {"Checkpoint", int64(o.Checkpoint), o.Checkpoint}, {"MaxBytes", o.MaxBytes, o.MaxBytes},
+	} {
+		if field.value < 0 {
+			faults = append(faults, fmt.Sprintf("%s is %v, which is below 0", field.name, field.shown))
+		}
+	}
+	return faults
 }
 
 // missing names the fields that are required and not there.
@@ -131,7 +163,7 @@ type Event struct {
 	Bytes     record.Bytes       // EventCheckpoint: size of the file
 	Path      string             // EventCheckpoint
 	Took      time.Duration      // EventCommitted, EventCheckpoint
-	Err       error              // EventFailed
+	Err       error              // EventFailed; EventClosed: why, nil where it was asked for
 }
 
 // EventKind is the kind of an Event.

@@ -142,7 +142,7 @@ func (a *App) vacant(ctx context.Context, order *Repair, patience time.Duration)
 		}
 		if !told {
 			a.log.Info("waiting for the group to become empty: the seat of a process that has ended runs out with its session",
-				"group", a.options.Job, "members", len(members), "at most", patience)
+				"group", a.options.Job, "members", len(members), "at_most_seconds", patience.Seconds())
 		}
 		if !wait(ctx, min(heartbeat, until-now())) {
 			return ctx.Err()
@@ -220,7 +220,7 @@ func (a *App) repairAll(ctx context.Context, order *Repair, partitions []int32, 
 
 // repairOf makes the recovery of one task, as a repair needs it, and the order for it.
 func (a *App) repairOf(order *Repair, partition int32, files bool) (*recovery.Recovery, repair.Order, error) {
-	proc, err := a.options.Processor(partition, a.topics().identity.Input.Partitions, a.topics().limits)
+	proc, err := a.processor(partition)
 	if err != nil {
 		return nil, repair.Order{}, err
 	}

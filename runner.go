@@ -109,7 +109,7 @@ func (r *runner) run(ctx context.Context) error {
 		if r.halts(err) {
 			continue
 		}
-		r.app.emit(Event{Partition: r.partition, Kind: EventFailed, Err: err})
+		r.emit(Event{Partition: r.partition, Kind: EventFailed, Err: err})
 		r.app.totals.failed(err)
 		r.board.failed(err)
 		if stop := r.judge(err); stop != nil {
@@ -117,7 +117,7 @@ func (r *runner) run(ctx context.Context) error {
 			return stop
 		}
 		r.board.recovering()
-		r.log.Warn("recovering", "class", kafka.ClassOf(err).String(), "cause", err, "backoff", r.backoff)
+		r.log.Warn("recovering", "class", kafka.ClassOf(err).String(), "cause", err, "backoff_ms", r.backoff.Milliseconds())
 		if !r.pause() {
 			return nil
 		}
@@ -195,6 +195,15 @@ func (r *runner) repeated(err error) error {
 	}
 	return fmt.Errorf("%s/%d: the same failure %d times after input position %d: %w: "+
 		"find the cause, or pass the record with tidemark skip", r.app.options.Input, r.partition, maxRepeats, at, err)
+}
+
+// emit tells of an event. Progress is the job's own code: where it hangs, the task hangs.
+func (r *runner) emit(e Event) {
+	if work := &r.board.work; work.since.Load() == 0 {
+		work.begin(&opWork, -1)
+		defer work.end()
+	}
+	r.app.emit(e)
 }
 
 // pause waits out the back-off; a stop ends it.
@@ -282,6 +291,7 @@ func (l *life) work(ctx context.Context) error {
 		work.end()
 		select {
 		case <-l.r.stopped:
+			work.begin(&opWork, -1)
 			return l.finish()
 		case <-ctx.Done():
 			return ctx.Err()
@@ -295,6 +305,7 @@ func (l *life) work(ctx context.Context) error {
 				return err
 			}
 		case <-l.silence.lasts():
+			work.begin(&opWork, -1)
 			if err := l.silent(); err != nil {
 				return err
 			}
@@ -433,7 +444,7 @@ func (l *life) committed(s sent) error {
 	if err := l.task.Did(task.EffectOffset); err != nil {
 		return l.corrupt("end commit", err)
 	}
-	l.r.app.emit(Event{Partition: l.r.partition, Kind: EventCommitted, Commit: l.task.Committed(), Inputs: inputs, Closed: closed,
+	l.r.emit(Event{Partition: l.r.partition, Kind: EventCommitted, Commit: l.task.Committed(), Inputs: inputs, Closed: closed,
 		Waiting: l.task.Waiting(), Took: s.took})
 	if l.task.Waiting() == 0 {
 		l.reach(l.task.Committed().Position)
@@ -491,10 +502,10 @@ func (l *life) reach(committed record.InputPosition) {
 }
 
 // finish ends the life after a stop: the commit in flight is waited for, and after a clean stop what is folded is
-// committed and a checkpoint written if due.
+// committed and a checkpoint written if due. What runs here is watched like all work: a stop that hangs would never end.
 func (l *life) finish() error {
 	how := l.r.how
-	if how == stopNow {
+	if how == stopNow || l.r.isAbandoned() {
 		return nil
 	}
 	if err := l.await(); err != nil {
@@ -512,6 +523,9 @@ func (l *life) finish() error {
 			return err
 		}
 	}
+	if l.r.isAbandoned() {
+		return nil
+	}
 	return l.saver.finish(how == stopCheckpoint)
 }
 
@@ -520,7 +534,10 @@ func (l *life) await() error {
 	if !l.task.InFlight() {
 		return nil
 	}
-	return l.committed(<-l.sender.results)
+	l.r.board.work.end()
+	s := <-l.sender.results
+	l.r.board.work.begin(&opWork, -1)
+	return l.committed(s)
 }
 
 // end lets go of what belongs to this life; base and commit record stay for the next one.

@@ -196,7 +196,7 @@ func (s *saver) ended(o outcome) error {
 	if o.published.Kept != nil {
 		r.log.Warn("older checkpoint not removed, tried again with the next one", "error", o.published.Kept)
 	}
-	r.app.emit(Event{Partition: r.partition, Kind: EventCheckpoint, Path: o.published.Path, Bytes: o.published.Length,
+	r.emit(Event{Partition: r.partition, Kind: EventCheckpoint, Path: o.published.Path, Bytes: o.published.Length,
 		Took: time.Since(a.begun)})
 	return nil
 }
@@ -217,6 +217,7 @@ func (s *saver) finish(all bool) error {
 		defer limit.Stop()
 		over = limit.C
 	}
+	work := &s.l.r.board.work
 	for tried := false; ; patience.Reset(s.l.r.app.diskPatience) {
 		if s.attempt == nil {
 			due := all || time.Since(s.last) >= s.l.r.app.options.Checkpoint
@@ -226,8 +227,10 @@ func (s *saver) finish(all bool) error {
 			tried = true
 			s.start()
 		}
+		work.end()
 		select {
 		case <-s.attempt.wants:
+			work.begin(&opWork, -1)
 			if err := s.slice(); err != nil {
 				return err
 			}
@@ -236,10 +239,11 @@ func (s *saver) finish(all bool) error {
 				return err
 			}
 		case <-over:
-			s.l.r.log.Info("the last checkpoint is given up, the one before it stays: a stop waits no longer", "waited", stopPatience)
+			s.l.r.log.Info("the last checkpoint is given up, the one before it stays: a stop waits no longer", "waited_seconds", stopPatience.Seconds())
 			s.drop()
 			return nil
 		case <-patience.C:
+			close(s.attempt.slices) // for the disk may still answer, and the writer ask for more
 			return s.ended(outcome{err: fmt.Errorf("the disk has not answered for %s", s.l.r.app.diskPatience)})
 		}
 	}
@@ -260,7 +264,7 @@ func (s *saver) drop() {
 	select {
 	case <-s.attempt.outcome:
 	case <-patience.C:
-		s.l.r.log.Warn("a checkpoint is left to a disk that does not answer", "waited", dropPatience)
+		s.l.r.log.Warn("a checkpoint is left to a disk that does not answer", "waited_seconds", dropPatience.Seconds())
 	}
 	s.attempt = nil
 }

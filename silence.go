@@ -41,13 +41,14 @@ func (s *silence) broken() {
 	}
 }
 
-// silent moves the stream time on by how long the silence has lasted, if the reader stands at the end of the input and the
-// broker has said so just now: what cannot be reached is not silent.
+// silent moves the stream time on by how long the silence has lasted, if the task stands at the end of the input and the
+// broker has said so just now: what cannot be reached is not silent, nor is what was fetched while the task was held up
+// and waits to be taken (I11: a reading must not be late because a process got no CPU).
 func (l *life) silent() error {
 	l.silence.broken()
 	log := l.log.(*watchedLog)
 	seen := log.seen.Load()
-	if len(l.pending) > 0 || seen == nil || seen.next < seen.HighWatermark || now()-time.Duration(log.fetched.Load()) > 2*inputWait {
+	if len(l.pending) > 0 || seen == nil || int64(l.next) < seen.next || seen.next < seen.HighWatermark || now()-time.Duration(log.fetched.Load()) > 2*inputWait {
 		return nil
 	}
 	ticked, err := l.task.Tick(l.silence.after.Milliseconds())
@@ -55,7 +56,7 @@ func (l *life) silent() error {
 		return l.corrupt("tick", err)
 	}
 	if ticked {
-		l.r.log.Info("no input: stream time moved on", "by", l.silence.after, "to", l.task.StreamTime())
+		l.r.log.Info("no input: stream time moved on", "by_ms", l.silence.after.Milliseconds(), "to_ms", l.task.StreamTime())
 	}
 	return nil
 }

@@ -140,3 +140,41 @@ func TestSilenceIsBroken(t *testing.T) {
 		t.Error("silence is measured where it should not")
 	}
 }
+
+// A task that is held up, like a process that gets no CPU, finds what has come meanwhile and the end of the silence at the
+// same moment. Input every 50 ms is no silence of 300 ms whichever it looks at first: a tick would make readings late that
+// have been there for long (I11). Which comes first is chance, so there are many tries.
+func TestHeldUpIsNotSilent(t *testing.T) {
+	for range 30 {
+		watched(t, func(w *world) {
+			w.reading(0, 100)
+			release, held := make(chan struct{}), make(chan struct{})
+			once := false
+			d := w.daemonize(func(o *Options) {
+				windowed(o)
+				o.IdleClose, o.Commit.Interval = 300*time.Millisecond, time.Millisecond
+				o.Progress = func(e Event) {
+					if e.Kind == EventCommitted && e.Partition == 0 && e.Inputs > 0 && !once {
+						once = true
+						close(held)
+						<-release
+					}
+				}
+			})
+			<-held
+			for i := range int64(16) {
+				w.reading(0, 150+10*i)
+				<-time.After(50 * time.Millisecond)
+				if i == 11 {
+					close(release)
+				}
+			}
+			if s := d.after(0).Tasks[0]; s.StreamTime == nil || *s.StreamTime != silenceStart+300 {
+				t.Errorf("stream time %v, want %d, that of the latest reading", s.StreamTime, silenceStart+300)
+			}
+			if err := d.end(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}

@@ -88,8 +88,8 @@ func (l *watchedLog) Fetch(ctx context.Context, position int64, maxBytes int, wa
 	defer l.board.answer(l.op)
 	f, err := l.log.Fetch(ctx, position, maxBytes, wait)
 	if err == nil {
-		l.fetched.Store(int64(now()))
 		l.see(f.Offsets, f.Next)
+		l.fetched.Store(int64(now())) // last: whoever finds this new finds what was seen new too
 	}
 	return f, err
 }

@@ -10,7 +10,6 @@ import (
 	"os"
 	"runtime/debug"
 	"sync"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -218,7 +217,7 @@ func (w *watch) event(event tidemark.Event) {
 		w.committed(event)
 	case tidemark.EventCheckpoint:
 		w.log.Info("checkpoint written", "partition", event.Partition, "file", event.Path, "bytes", event.Bytes,
-			"took", event.Took.Round(time.Millisecond))
+			"took_ms", event.Took.Milliseconds())
 	}
 }
 

@@ -181,7 +181,7 @@ func (c *Config) aggregations() []task.Aggregation {
 			Keyed: c.MaxLag > 0, Updates: a.Updates}
 	}
 	if newMemory(c) != nil {
-		list = append(list, task.Aggregation{Name: MemoryName, Fingerprint: record.Hash([]byte(c.memoryDefinition()))})
+		list = append(list, task.Aggregation{Name: MemoryName, Fingerprint: record.Hash([]byte(c.memoryDefinition())), Silent: true})
 	}
 	return list
 }

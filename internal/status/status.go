@@ -149,6 +149,7 @@ const (
 	ForRetry       = "retry"       // the task failed, and is tried again up to three times at one position
 	ForTurn        = "turn"        // other tasks of this process load their state
 	ForInputTopic  = "input_topic" // the input topic does not exist
+	ForTasks       = "tasks"       // tasks have not ended, and the job stops
 )
 
 // Recovery is how far a recovery is. Done and Total count offsets of the changelog, of the step under way.

@@ -66,6 +66,7 @@ type Aggregation struct {
 	Ordered     bool // the entries of a key are found by their starts (Around), and their ends may grow (Move)
 	Keyed       bool // it is Ordered too, and windows of a key are due by the key's own clock (RaiseKeyClosedEnd)
 	Updates     bool // each commit tells its dirty entries; the Processor is an Updater
+	Silent      bool // it never emits a result, and needs no topic for any
 }
 
 // Updater is a Processor that tells how entries stand before they close.
