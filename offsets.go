@@ -26,12 +26,13 @@ type offsetSetter struct {
 	refused bool    // by the group, which the log has said; of the goroutine of run
 	newest  map[int32]kafka.GroupOffset
 	changed chan struct{}
+	end     chan struct{} // closed by close; a task that was given up may still come back and set
 	done    chan struct{}
 }
 
 func startOffsetSetter(group kafka.Group, log *slog.Logger) *offsetSetter {
 	s := &offsetSetter{group: group, log: log, newest: map[int32]kafka.GroupOffset{}, changed: make(chan struct{}, 1),
-		done: make(chan struct{})}
+		end: make(chan struct{}), done: make(chan struct{})}
 	go s.run()
 	return s
 }
@@ -73,12 +74,11 @@ func (s *offsetSetter) run() {
 	due := false
 	for {
 		select {
-		case _, open := <-s.changed:
-			if !open {
-				s.flush()
-				return
-			}
+		case <-s.changed:
 			due = true
+		case <-s.end:
+			s.flush()
+			return
 		case <-pause:
 			pause = nil
 		}
@@ -127,6 +127,6 @@ func (s *offsetSetter) keep(partition int32, o kafka.GroupOffset) {
 
 // close sets what is outstanding and returns.
 func (s *offsetSetter) close() {
-	close(s.changed)
+	close(s.end)
 	<-s.done
 }

@@ -168,8 +168,9 @@ func TestHungInAStop(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			watched(t, func(w *world) {
 				release := make(chan struct{})
-				w.produce(100)
+				w.produce(40)
 				d := w.daemonize(func(o *Options) { change(o, release) })
+				d.after(time.Second)
 				w.produce(100)
 				d.after(time.Second)
 				d.stop()
@@ -208,8 +209,10 @@ func TestAbandonedTaskIsOver(t *testing.T) {
 		release := make(chan struct{})
 		w.produce(40)
 		var after []string
+		var log said
 		over := false
 		d := w.daemonize(func(o *Options) {
+			o.Log = slog.New(slog.NewTextHandler(&log, nil))
 			o.Commit.Interval, o.Checkpoint = time.Hour, time.Nanosecond
 			o.Processor = func(p, _ int32, _ Limits) (Processor, error) { return &slowEncoder{p: p, release: release}, nil }
 			o.At = func(_ context.Context, p int32, step string) error {
@@ -231,6 +234,10 @@ func TestAbandonedTaskIsOver(t *testing.T) {
 		if slices.ContainsFunc(after, func(step string) bool { return strings.HasPrefix(step, "checkpoint") }) {
 			t.Errorf("given up, it has gone on with %q", after)
 		}
+		if panics := log.lines("panic"); len(panics) > 0 {
+			t.Errorf("it has met what is gone: %s", panics[0])
+		}
+		w.nothingLeft()
 	})
 }
 
