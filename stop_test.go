@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -52,6 +53,7 @@ func (d *watchedApp) wantHung(partitions ...string) {
 func TestStopWhileATaskHangs(t *testing.T) {
 	watched(t, func(w *world) {
 		release := make(chan struct{})
+		defer close(release)
 		var log said
 		d := w.daemonize(func(o *Options) {
 			hanging(release, 0)(o)
@@ -75,7 +77,6 @@ func TestStopWhileATaskHangs(t *testing.T) {
 		if n := len(w.cluster.Committed("changelog", 1)); n == 0 {
 			t.Error("the other task has committed nothing")
 		}
-		close(release)
 	})
 }
 
@@ -84,6 +85,7 @@ func TestStopWhileATaskHangs(t *testing.T) {
 func TestTwoTasksHang(t *testing.T) {
 	watched(t, func(w *world) {
 		release := make(chan struct{})
+		defer close(release)
 		var log said
 		d := w.daemonize(func(o *Options) {
 			hanging(release, 0, 1)(o)
@@ -95,7 +97,6 @@ func TestTwoTasksHang(t *testing.T) {
 		if n := len(log.lines("goroutines of a process")); n != 1 {
 			t.Errorf("the stacks of two tasks that have hung since the same moment are in the log %d times", n)
 		}
-		close(release)
 	})
 }
 
@@ -103,6 +104,7 @@ func TestTwoTasksHang(t *testing.T) {
 func TestStacksAreLoggedOnce(t *testing.T) {
 	watched(t, func(w *world) {
 		release, held := make(chan struct{}), make(chan struct{})
+		defer close(release)
 		var log said
 		d := w.daemonize(func(o *Options) {
 			hanging(release, 0)(o)
@@ -123,7 +125,6 @@ func TestStacksAreLoggedOnce(t *testing.T) {
 		close(held)
 		d.gone(time.Minute)
 		d.wantHung("in/0")
-		close(release)
 	})
 }
 
@@ -168,6 +169,7 @@ func TestHungInAStop(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			watched(t, func(w *world) {
 				release := make(chan struct{})
+				defer close(release)
 				w.produce(40)
 				d := w.daemonize(func(o *Options) { change(o, release) })
 				d.after(time.Second)
@@ -176,7 +178,6 @@ func TestHungInAStop(t *testing.T) {
 				d.stop()
 				d.gone(surrender + watchdog)
 				d.wantHung("in/0")
-				close(release)
 			})
 		})
 	}
@@ -207,6 +208,8 @@ func (s *slowEncoder) Encode(slot Slot, dst []byte) []byte {
 func TestAbandonedTaskIsOver(t *testing.T) {
 	watched(t, func(w *world) {
 		release := make(chan struct{})
+		come := sync.OnceFunc(func() { close(release) })
+		defer come()
 		w.produce(40)
 		var after []string
 		var log said
@@ -229,7 +232,7 @@ func TestAbandonedTaskIsOver(t *testing.T) {
 		d.gone(surrender + watchdog)
 		d.wantHung("in/0")
 		over = true
-		close(release)
+		come()
 		<-time.After(time.Minute)
 		if slices.ContainsFunc(after, func(step string) bool { return strings.HasPrefix(step, "checkpoint") }) {
 			t.Errorf("given up, it has gone on with %q", after)
@@ -279,6 +282,7 @@ func TestStatusInProgress(t *testing.T) {
 func TestStatusWhileTheLogIsHeldUp(t *testing.T) {
 	watched(t, func(w *world) {
 		release := make(chan struct{})
+		defer close(release)
 		d := w.daemonize(func(o *Options) { o.Log = slog.New(heldUp{slog.DiscardHandler, release, "assigned"}) })
 		answered := make(chan *Status, 1)
 		go func() { answered <- d.after(time.Second) }()
@@ -290,7 +294,6 @@ func TestStatusWhileTheLogIsHeldUp(t *testing.T) {
 		case <-time.After(time.Minute):
 			t.Error("no answer")
 		}
-		close(release)
 	})
 }
 
