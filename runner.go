@@ -138,7 +138,7 @@ func (r *runner) interrupted(err error) error {
 		r.release()
 	}
 	if stop != nil {
-		r.app.emit(Event{Partition: r.partition, Kind: EventFailed, Err: err})
+		r.emit(Event{Partition: r.partition, Kind: EventFailed, Err: err})
 		r.app.totals.failed(err)
 		r.board.failed(err)
 		r.board.stopped(stop)
