@@ -22,7 +22,31 @@ func (s *scanner) fail(reason Reason, p int, detail string) int {
 			s.refusal = Refusal{Reason: NotJSON, Detail: other}
 		}
 	}
+	if r := &s.refusal; r.Reason == Syntax || r.Reason == NotFinite {
+		if other := s.prose(p); other != "" {
+			r.Reason, r.Pos, r.Detail = NotJSON, s.blank(0), other
+		}
+	}
 	return failed
+}
+
+// prose says that a document whose fault is at p does not go wrong somewhere in its JSON but is none: its first word is none of
+// JSON's, as a line of a log has it, or it is XML. NaN and infinity are told as such.
+func (s *scanner) prose(p int) string {
+	const want = "; a record holds JSON, like {\"name\": 21.5}"
+	start := s.blank(0)
+	end := start
+	for end < len(s.data) && 'a' <= s.data[end]|0x20 && s.data[end]|0x20 <= 'z' {
+		end++
+	}
+	switch word := s.data[start:end]; {
+	case p > end || start == len(s.data):
+	case s.data[start] == '<':
+		return "looks like XML or HTML" + want
+	case len(word) > 0 && !bytes.EqualFold(word, []byte("nan")) && !bytes.EqualFold(word, []byte("inf")) && !bytes.EqualFold(word, []byte("infinity")):
+		return "it begins with a word that is none of JSON" + want
+	}
+	return ""
 }
 
 // found names a byte: as a character, in hexadecimal when it cannot be printed.
@@ -38,7 +62,7 @@ func (s *scanner) unexpected(p int, want string) int {
 	if p >= len(s.data) {
 		return s.truncated(want)
 	}
-	return s.fail(Syntax, p, found(s.data[p])+", want "+want)
+	return s.fail(Syntax, p, "found "+found(s.data[p])+", want "+want)
 }
 
 func (s *scanner) truncated(want string) int {

@@ -15,8 +15,8 @@ const (
 	Tombstone       Reason = iota + 1 // no value at all: a delete from another system; never deletes state here
 	Empty                             // a value of 0 bytes
 	ByteOrderMark                     // a byte order mark before the document
-	NotJSON                           // another format, recognised by its first bytes
-	Syntax                            // not JSON
+	NotJSON                           // another format, or prose, recognised by its first bytes or word
+	Syntax                            // JSON that breaks its grammar somewhere
 	Truncated                         // the document ends early
 	TrailingData                      // bytes after the document
 	InvalidNumber                     // a number that JSON does not know: 012, 1., .5, +1, 0x1F

@@ -347,7 +347,7 @@ func TestC14TooLarge(t *testing.T) {
 	r.raw(huge, huge)
 	r.add("a", 1000, "1")
 	r.drain().expectState("a +0 1 1")
-	r.expectDead("syntax", "syntax", "too_large", "syntax")
+	r.expectDead("not_json", "not_json", "too_large", "not_json")
 	for i, size := range []int{len(near), len(huge), 1_500_042, len(huge)} {
 		m := r.dead[i]
 		if total := len(m.key) + len(m.value) + headerBytes(m.headers); total > 1<<20 || total < 1<<20-64 {

@@ -172,6 +172,15 @@ type fault struct {
 	detail   string
 }
 
+// String is the fault for people: the field, what is wrong with it, and the reason by which the dead letters can be told apart.
+func (f fault) String() string {
+	text := f.detail
+	if f.field != "" {
+		text = fmt.Sprintf("field %q: %s", f.field, f.detail)
+	}
+	return fmt.Sprintf("%s (%s)", text, f.reason)
+}
+
 // maxDetail bounds the detail of a dead letter, maxField the name of a field in it.
 const (
 	maxDetail = 512

@@ -1,6 +1,10 @@
 package job
 
-import "github.com/tidemark-streams/tidemark/internal/task"
+import (
+	"fmt"
+
+	"github.com/tidemark-streams/tidemark/internal/task"
+)
 
 // Sample says how records of an input agree with a configuration: whether they are readings, have the record key that is
 // expected of them, and lie where a partitioner puts that key. Nothing is folded. Add more to the same Sample with
@@ -8,7 +12,8 @@ import "github.com/tidemark-streams/tidemark/internal/task"
 type Sample struct {
 	Readings   int
 	Refused    int    // of these, no readings by the input's format
-	WhyRefused string // of the last one
+	WhyRefused string // of the last one: where it is, which field, and the reason
+	Like       string // the path in it that was perhaps meant by the one that it lacks; "" for none
 	WrongKey   int    // readings whose record has another key than input.partitioned_by makes
 	WhyKey     string // of the last one
 	Placed     int    // readings with the right key
@@ -51,10 +56,9 @@ func (j *Job) Sample(records []task.Input, s *Sample) {
 			}
 		}
 		s.Refused++
-		s.WhyRefused = faultOf(refusal).detail
-		if s.WhyRefused == "" {
-			s.WhyRefused = refusal.Reason.String()
-		}
+		f := faultOf(refusal)
+		s.WhyRefused = fmt.Sprintf("%s/%d at offset %d: %s", j.config.Input, j.routing.partition, in.Offset, f)
+		s.Like = j.config.Near(string(f.reason), f.field, in.Value)
 	}
 }
 

@@ -137,8 +137,13 @@ func (p *Plan) judgeSample(s *job.Sample) (found []Finding) {
 		return nil
 	}
 	if s.Refused > 0 {
-		add(false, "correct input, or the producer", "%d of the newest %d readings of %s would be refused and go to the dead letters; the last one: %s",
-			s.Refused, s.Readings, p.Input, s.WhyRefused)
+		repair, why := "correct input in the job's file, or the producer", s.WhyRefused
+		if s.Like != "" {
+			why += fmt.Sprintf("; did you mean %s?", s.Like)
+			repair = fmt.Sprintf("name %s in the job's file, or correct the producer", s.Like)
+		}
+		add(s.Refused == s.Readings, repair, "%d of the newest %d readings of %s would be refused and go to the dead letters; the last one, %s",
+			s.Refused, s.Readings, p.Input, why)
 	}
 	if s.WrongKey > 0 {
 		add(true, "set input.partitioned_by to the key fields that make the record key, or produce with the key that input.key makes",

@@ -2,6 +2,7 @@ package preflight
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/tidemark-streams/tidemark/aggregate"
@@ -40,4 +41,24 @@ func sampleOf(t *testing.T, config job.Config, key string, by func(key []byte) i
 		t.Fatalf("%+v", s)
 	}
 	return s
+}
+
+// TestSampleOfMisspeltField: what would all be refused is a fault, with the field, where the last one is and the name that was
+// meant; a part of it is a warning.
+func TestSampleOfMisspeltField(t *testing.T) {
+	plan, _ := clean()
+	plan.Config = config()
+	plan.Config.Format.Values = []string{"w"}
+	s := sampleOf(t, plan.Config, "%s", func(key []byte) int32 { return job.Murmur2.Partition(key, 4) })
+	s.Like = "v"
+	found := plan.judgeSample(s)
+	if len(found) != 1 || !found[0].Fault || !strings.HasPrefix(found[0].Repair, "name v in the job's file") ||
+		!strings.Contains(found[0].What, "100 of the newest 100 readings of readings would be refused") ||
+		!strings.Contains(found[0].What, `at offset 0: field "w": is absent, want a number (missing_field); did you mean v?`) {
+		t.Errorf("%+v", found)
+	}
+	s.Readings, s.Like = 101, ""
+	if found = plan.judgeSample(s); len(found) != 1 || found[0].Fault || strings.Contains(found[0].What, "did you mean") {
+		t.Errorf("%+v", found)
+	}
 }
