@@ -105,6 +105,7 @@ func (d *decoder) job(root *section) *Job {
 	}
 	j.IdleClose = d.idleClose(root, &j.Input)
 	d.dedup(root, j)
+	d.reach(root, j)
 	root.close()
 	d.parts(j, topics)
 	topics.check()

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tidemark-streams/tidemark/internal/job"
 	"github.com/tidemark-streams/tidemark/window"
 )
 
@@ -105,6 +106,30 @@ func (d *decoder) calendar(s *section, w *windowWords) window.Kind {
 		return nil
 	}
 	return calendar
+}
+
+// fewReadings is below how many readings of a record may be refused that it deserves a look.
+const fewReadings = 1000
+
+// reach refuses aggregations of which one reading alone would change more than a record may (I13), and warns where a record
+// of some more could.
+func (d *decoder) reach(root *section, j *Job) {
+	at := root.at
+	if i := slices.IndexFunc(root.pairs, func(p pair) bool { return p.name == "aggregations" }); i >= 0 {
+		at = place{d.file, root.pairs[i].line}
+	}
+	of := job.Config{MaxLag: j.Input.MaxLag, Dedup: job.Dedup{Within: j.Dedup}}
+	for i := range j.Aggregations {
+		of.Aggregations = append(of.Aggregations, j.Aggregations[i].Aggregation)
+	}
+	if err := of.CheckReach(); err != nil {
+		d.add(at, "aggregations", wrongf("%v", err))
+		return
+	}
+	if n := of.ReadingsOfRecord(); j.Input.Format.Each != "" && !j.Input.Rekey.On && n < fewReadings {
+		d.warn(at, "aggregations", "one reading is in so many windows that a record may hold about %d readings of different keys; what is beyond is refused as %s",
+			n, job.TooManyUpdates)
+	}
 }
 
 // said returns those of some keys that the document has, in their order.

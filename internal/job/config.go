@@ -72,7 +72,7 @@ func (c *Config) Check() error {
 			faults = append(faults, fmt.Errorf("aggregation %q: %w", a.Name, err))
 		}
 	}
-	return errors.Join(faults...)
+	return errors.Join(append(faults, c.CheckReach())...)
 }
 
 func (a *Aggregation) check() error {

@@ -23,12 +23,14 @@ type Job struct {
 	names     []task.Aggregation
 	memory    *memory // nil without dedup
 	maxKey    int     // bytes of a changelog key
+	reach     reach   // of one reading
 	handed    []int   // of a relay: the key fields that are handed on; nil for all
 	many      bool    // a record may hold another number of readings than one
 
 	record  reading.Record
 	headers headers
 	apart   apart // of the present record, when it may hold many readings
+	spent   spent // of its bounds
 
 	// The working form of dirty entries, by slot: the aggregation, the length of the window, and an accumulator for each
 	// value field. A length has a meaning where it is stored.
@@ -68,7 +70,7 @@ func New(config Config, partition, partitions int32, limits Limits) (*Job, error
 	by, determined := config.partitionedBy()
 	j.routing = routing{by: by, determined: determined, partitioner: config.Partitioner, partition: partition, partitions: partitions}
 	j.handed = config.handed()
-	j.maxKey = j.layout.maxKey(limits)
+	j.maxKey, j.reach = j.layout.maxKey(limits), config.reach()
 	j.record.Headers, j.many = &j.headers, format.Many()
 	j.apart.late = make([]lateReadings, len(j.layout.tables))
 	return j, j.checkLimits()
@@ -95,8 +97,8 @@ func (j *Job) Aggregations() []task.Aggregation { return j.names }
 
 // Process judges the readings of one record, one after the other, in the order of section 7, which makes I11 true:
 //
-//  1. refusal, filter and guard depend on the record's bytes, its timestamp and the configuration only; what dedup
-//     knows already is counted, and moves nothing;
+//  1. refusal, filter and guard depend on the record's bytes, its timestamp and the configuration only, but for the bound
+//     of a record, which counts what its readings have touched; what dedup knows already is counted, and moves nothing;
 //  2. stream time S := max(S, min(event time, record timestamp)); a record timestamp before time.min counts as none;
 //  3. per aggregation closed_end := max(closed_end, S - grace), and every window that ends there or before is due; with
 //     MaxLag it does so per key, with the key's own stream time or S - MaxLag, whichever is later;
@@ -116,7 +118,7 @@ func (j *Job) Process(v *task.View, in *task.Input) error {
 
 func (j *Job) process(v *task.View, in *task.Input) error {
 	counters := v.Counters()
-	j.headers.list = in.Headers
+	j.headers.list, j.spent = in.Headers, spent{}
 	j.record.Value, j.record.Key, j.record.Timestamp = in.Value, in.Key, in.Timestamp
 	if j.config.Part == Relayed {
 		j.record.Timestamp = relayedTimestamp(in.Value)
@@ -161,8 +163,13 @@ func (j *Job) judge(v *task.View, in *task.Input, i int) error {
 		j.refuseReading(v, in, i, fault{reason: reason, detail: j.routing.detail(reason, in)})
 		return j.misrouted.note(int64(counters.In), reason, &j.routing, in)
 	}
-	if size := j.setFields(read); size > j.maxKey {
+	size := j.setFields(read)
+	if size > j.maxKey {
 		j.refuseReading(v, in, i, j.tooLarge(size))
+		return nil
+	}
+	if fault, ok := j.fits(v, size); !ok {
+		j.refuseReading(v, in, i, fault)
 		return nil
 	}
 	if j.memory != nil {

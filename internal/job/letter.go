@@ -22,6 +22,8 @@ const (
 	WrongKey       Reason = "wrong_key"       // the record key is not the one that the key fields make
 	WrongPartition Reason = "wrong_partition" // the partitioner puts the record key elsewhere
 	TooLarge       Reason = "too_large"       // the entry or its result would not fit its topic
+
+	TooManyUpdates Reason = "too_many_updates" // with those before it, the reading would change more than one record may
 )
 
 // Reasons returns all reasons: those of package reading in their order, then those of this one.
@@ -30,7 +32,7 @@ func Reasons() []Reason {
 	for _, r := range reading.Reasons() {
 		list = append(list, Reason(r.String()))
 	}
-	return append(list, WrongKey, WrongPartition, TooLarge)
+	return append(list, WrongKey, WrongPartition, TooLarge, TooManyUpdates)
 }
 
 // headerPrefix begins the names of all headers that late readings and dead letters get. A record that carries such
@@ -201,7 +203,7 @@ func (j *Job) refuse(v *task.View, in *task.Input, f fault) {
 // emitDead emits a dead letter, with the record's untouched key and value. which are the readings concerned where there
 // are several.
 func (j *Job) emitDead(v *task.View, in *task.Input, f fault, which []int32) {
-	if j.config.Quiet && f.reason != TooLarge { // what is too large for one relay's topic may not be for another's
+	if j.config.Quiet && f.reason != TooLarge && f.reason != TooManyUpdates { // what one relay may not hand on another may
 		return
 	}
 	l := newLetter(j.config.Input, j.routing.partition, in)

@@ -101,6 +101,10 @@ func (j *Job) relay(v *task.View, in *task.Input, i int, read *reading.Reading) 
 			size, j.limits.Result)})
 		return
 	}
+	if fault, ok := j.hands(len(j.key) + len(j.value) + task.PerRecord); !ok {
+		j.refuseReading(v, in, i, fault)
+		return
+	}
 	counters := v.Counters()
 	counters.Accepted++
 	counters.Inexact += record.Count(read.Inexact)

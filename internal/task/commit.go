@@ -1,6 +1,7 @@
 package task
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -61,7 +62,7 @@ func (t *Task) Begin() (*Batch, error) {
 	if err == nil {
 		err = t.view.tidy()
 	}
-	if err != nil {
+	if err = cmp.Or(err, t.view.overfull); err != nil {
 		return nil, err
 	}
 	o := t.view.open
@@ -112,8 +113,8 @@ func (t *Task) encode(o *overlay) error {
 		msg := Message{Sink: SinkChangelog, Key: o.key(d)}
 		if d.deleted {
 			m.Digest, m.Live = m.Digest.Sub(d.old), m.Live-1
-		} else {
-			t.encodeEntry(o, d, Slot(i))
+		} else if err := t.encodeEntry(o, d, Slot(i)); err != nil {
+			return err
 		}
 		t.messages = append(t.messages, msg)
 	}
@@ -128,10 +129,13 @@ func (t *Task) encode(o *overlay) error {
 	return nil
 }
 
-func (t *Task) encodeEntry(o *overlay, d *dirty, slot Slot) {
-	d.valueOff = uint32(len(o.values))
+func (t *Task) encodeEntry(o *overlay, d *dirty, slot Slot) error {
+	before := len(o.values)
 	o.values = t.view.proc.Encode(slot, o.values)
-	d.valueLen = uint32(len(o.values)) - d.valueOff
+	if err := t.view.fits("values", before, len(o.values)-before); err != nil {
+		return fmt.Errorf("entry %s: %w", describe(o.key(d)), err)
+	}
+	d.valueOff, d.valueLen = uint32(before), uint32(len(o.values)-before)
 	t.view.text = append(append(t.view.text[:0], o.key(d)...), o.value(d)...)
 	m := &o.meta
 	d.fresh = record.EntryDigest(t.view.text, int(d.keyLen))
@@ -141,6 +145,7 @@ func (t *Task) encodeEntry(o *overlay, d *dirty, slot Slot) {
 	} else {
 		m.Live++
 	}
+	return nil
 }
 
 // attachValues points the changelog messages to their values, which moved while their arena grew.

@@ -18,6 +18,7 @@ type dirty struct {
 	valueOff uint32
 	valueLen uint32
 	bucket   uint32 // where the table points to this entry
+	record   uint32 // the last one of the batch that touched the entry, counted from 1
 	existed  bool   // an entry with this key lives below this overlay
 	deleted  bool
 	gone     bool // deleted without a result; an update before may have told it

@@ -3,6 +3,7 @@ package task
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/tidemark-streams/tidemark/internal/record"
 )
@@ -57,7 +58,7 @@ func New(base Base, proc Processor, committed *record.Commit, options Options) (
 		return nil, err
 	}
 	t.view = View{base: base, proc: proc, open: &overlay{meta: *t.committed.Clone()}, due: newDueIndex(len(proc.Aggregations())),
-		starts: newStartIndex(), traits: proc.Aggregations()}
+		starts: newStartIndex(), traits: proc.Aggregations(), arena: math.MaxUint32}
 	if err := t.index(); err != nil {
 		return nil, err
 	}
@@ -173,14 +174,18 @@ func matchAggregations(c *record.Commit, configured []Aggregation) error {
 	return nil
 }
 
-// Fold processes input records in order until all are consumed or the open batch is full, and returns how many were
-// consumed. Records below the expected position are dropped and counted; a leader epoch that goes back is an
+// foldWork is how many touches of entries are enough for one Fold: a fraction of a second (I12).
+const foldWork = 1 << 19
+
+// Fold processes input records in order until all are consumed, the open batch is full, or enough was done for the caller
+// to look around, and returns how many were consumed. Records below the expected position are dropped and counted; a leader epoch that goes back is an
 // *InputError. Any other error is a failed assertion of the Processor.
 func (t *Task) Fold(in []Input) (consumed int, err error) {
 	m := &t.view.open.meta
 	last := -1
+	t.view.work = 0
 	for i := range in {
-		if t.Full() {
+		if t.Full() || t.view.work >= foldWork {
 			break
 		}
 		r := &in[i]
@@ -192,8 +197,12 @@ func (t *Task) Fold(in []Input) (consumed int, err error) {
 		if r.Epoch >= 0 && r.Epoch < m.Epoch { // an unknown one says nothing, and forgets nothing
 			return i, &InputError{r.Offset, fmt.Sprintf("leader epoch %d after %d: the log was cut and filled again", r.Epoch, m.Epoch)}
 		}
+		t.view.touched = touched{}
 		if err := t.view.proc.Process(&t.view, r); err != nil {
 			return i, fmt.Errorf("input offset %d: %w", r.Offset, err)
+		}
+		if t.view.overfull != nil {
+			return i, fmt.Errorf("input offset %d: %w", r.Offset, t.view.overfull)
 		}
 		m.Position, m.Epoch = record.InputPosition(r.Offset)+1, max(m.Epoch, r.Epoch)
 		t.view.open.inputs++

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/tidemark-streams/tidemark/internal/record"
 )
@@ -32,6 +33,48 @@ type View struct {
 	probe  []byte        // scratch: key of an entry that is looked for
 	clock  []byte        // scratch: key of a clock
 	search search        // of locate
+
+	touched  touched // by the present record
+	work     int     // touches since Fold was called
+	arena    uint64  // bytes that keys, values and outputs of a batch may have each: what their offsets can name
+	overfull error   // an output that did not fit
+}
+
+// touched is what View.Touched returns.
+type touched struct{ records, bytes int }
+
+// PerRecord is what a record of a commit is counted with beside its key, in bytes.
+const PerRecord = minValue + recordOverhead
+
+// Touched is how much the present input record has touched so far: the records that its entries are in a commit, and their
+// keys with PerRecord bytes for each. An entry counts once, as two records where updates of it are told, whether the batch
+// holds it already or not, so that it depends on the input alone (I11).
+func (v *View) Touched() (records, bytes int) { return v.touched.records, v.touched.bytes }
+
+// meet counts the touch of an entry.
+func (v *View) meet(d *dirty) {
+	v.work++
+	present := uint32(v.open.inputs) + 1
+	if d.record == present {
+		return
+	}
+	d.record = present
+	n := 1
+	if at := d.place.Aggregation; at >= 0 && v.traits[at].Updates && d.place.Start != ClockStart {
+		n = 2
+	}
+	v.touched.records += n
+	v.touched.bytes += n * (int(d.keyLen) + PerRecord)
+}
+
+// fits is an error when an arena of the open batch that has some bytes cannot take more: their offsets would wrap, and
+// entries be written under the keys of others (I13).
+func (v *View) fits(what string, have, more int) error {
+	if uint64(have)+uint64(more) <= v.arena {
+		return nil
+	}
+	return fmt.Errorf("the %s of one commit would have %d bytes with another %d, at most %d are possible: a record must touch less, "+
+		"or commit.max_records and commit.max_bytes be smaller", what, uint64(have)+uint64(more), more, v.arena)
 }
 
 // StreamTime returns the task's stream time in ms, record.NoTime before the first reading.
@@ -116,8 +159,13 @@ func (v *View) Aggregation(aggregation int) *record.AggregationState {
 	return &v.open.meta.Aggregations[aggregation]
 }
 
-// Emit writes a record to a sink with the commit of this batch. Key and value are copied, headers are kept.
+// Emit writes a record to a sink with the commit of this batch. Key and value are copied, headers are kept. What does not
+// fit fails the fold, or the commit that it is a part of.
 func (v *View) Emit(sink Sink, aggregation int, key, value []byte, headers []Header) {
+	if err := v.fits("outputs", len(v.open.outText), len(key)+len(value)); err != nil {
+		v.overfull = err
+		return
+	}
 	v.open.emit(sink, aggregation, key, value, headers)
 }
 
@@ -149,9 +197,13 @@ func (v *View) touch(hash uint64, key []byte, place Place) (Slot, bool, error) {
 	if at := v.open.find(hash, key); at >= 0 {
 		d := &v.open.entries[at]
 		if !d.deleted {
+			v.meet(d)
 			return Slot(at), false, nil
 		}
 		return Slot(at), true, v.revive(at, place)
+	}
+	if err := v.fits("keys", len(v.open.keys), len(key)); err != nil {
+		return 0, false, err
 	}
 	value, existed := v.below(hash, key)
 	if existed && place.Aggregation != Removed {
@@ -163,6 +215,7 @@ func (v *View) touch(hash uint64, key []byte, place Place) (Slot, bool, error) {
 	at := v.open.insert(hash, key)
 	d := &v.open.entries[at]
 	d.place, d.below, d.existed = place, place, existed
+	v.meet(d)
 	v.open.writes++
 	v.open.updates += v.updates(d)
 	v.open.bytes += len(key) + max(len(value), minValue) + recordOverhead
@@ -190,6 +243,7 @@ func (v *View) revive(at int, place Place) error {
 	}
 	before := v.updates(d)
 	d.deleted, d.gone, d.place = false, false, place
+	v.meet(d)
 	v.open.updates += v.updates(d) - before
 	if err := v.schedule(place, d.hash, v.open.key(d)); err != nil {
 		return err
@@ -408,7 +462,7 @@ func (v *View) drop(committed *record.Commit) {
 	if v.flight != nil {
 		v.forget(v.flight)
 	}
-	v.flight = nil
+	v.flight, v.overfull = nil, nil
 	v.open.reset()
 	v.open.meta = *committed.Clone()
 	v.due.requeue(v.closed)
@@ -455,11 +509,19 @@ func (v *View) forgetOrdered(d *dirty, key []byte, moved bool) {
 	}
 }
 
-// describe names a changelog key for people.
+// shownKey bounds what errors show of a changelog key, which may have 64 KiB: they are logged again and again, and stand
+// in the status (I13).
+const shownKey = 100
+
+// describe names a changelog key for people, a long one by its beginning and its length.
 func describe(key []byte) string {
 	parsed, err := record.ParseEntryKey(key)
 	if err != nil {
-		return fmt.Sprintf("%.48x", key)
+		return fmt.Sprintf("%.48x of %d bytes", key, len(key))
 	}
-	return fmt.Sprintf("%s %q start %d", parsed.Aggregation, parsed.Fields, parsed.Start)
+	text := fmt.Sprintf("%s %q", parsed.Aggregation, parsed.Fields)
+	if len(text) > shownKey {
+		text = fmt.Sprintf("%s... of %d bytes", strings.ToValidUTF8(text[:shownKey], ""), len(key))
+	}
+	return fmt.Sprintf("%s start %d", text, parsed.Start)
 }
