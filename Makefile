@@ -13,7 +13,7 @@
 #             [SEED=..] [RUNS=..] [TIME=60s], and everything that ever failed; a report is added to the file that
 #             TIDEMARK_REPORT names, as docs/reports/sim-DATE.md
 #   sweep     every pair of crash positions of the step machine, every triple of a small run, and many more; repairs; every
-#             damage of a checkpoint. [SEED=..]
+#             damage of a checkpoint; the log under a million bad records and a million late ones. [SEED=..]
 #   agree     the fast reader against encoding/json and the oracle on 10 million documents, once a week; the seed is printed
 #   clock     the real program on a machine whose wall clock is set by days and years while it runs, on the embedded broker and on
 #             Apache Kafka, which it starts: the standard library is compiled anew for that, which takes a minute
@@ -135,6 +135,7 @@ sim:
 sweep:
 	$(GO) test -v -timeout 120m -run Sweep ./internal/proof -args -sweep.stride 1 -sweep.deep 20000 -sweep.seed $(or $(SEED),0)
 	$(GO) test -v -run Sweep ./internal/repair -args -sweep.stride 1
+	TIDEMARK_TEST_BAD=1000000 $(GO) test -v -count 1 -run D13LogIsNoFlood .
 	TIDEMARK_DAMAGE=1 $(GO) test -v -count 1 -run EveryDamage ./internal/recovery
 
 clean:
