@@ -1,10 +1,13 @@
 package tidemark
 
 import (
+	"slices"
 	"time"
 
+	"github.com/tidemark-streams/tidemark/internal/job"
 	"github.com/tidemark-streams/tidemark/internal/record"
 	"github.com/tidemark-streams/tidemark/internal/status"
+	"github.com/tidemark-streams/tidemark/internal/task"
 )
 
 // What became of the readings of a task in the last minute is counted in slots.
@@ -59,4 +62,66 @@ func (r *refusals) share(slot int64) (s status.Share) {
 // committed shows what became of the readings of a commit (D27).
 func (b *board) committed(before, after *record.Commit) {
 	b.refusals.Store(b.refusals.Load().with(slotNow(), &before.Counters, &after.Counters))
+}
+
+// How often a task tells in the log that readings are refused, after the first time: a device that has always sent nonsense is
+// no news, and most of the readings being refused is (D13).
+const (
+	tellRefused     = time.Hour
+	tellManyRefused = 10 * time.Minute
+)
+
+// refusedTold is what a task has told of readings that were refused.
+type refusedTold struct {
+	before   bool
+	at       time.Duration // by now
+	in, dead record.Count  // since then
+}
+
+// nearer is a Processor that knows which field was perhaps meant by one that a record lacks; that of the command does.
+type nearer interface {
+	Near(reason, field string, value []byte) string
+}
+
+// tellRefused tells of the readings that a commit has refused, while its messages are still there: the first one, and then now and then, with how many there were.
+// Without it a misspelt field makes a dead letter of every reading, and nobody hears of it.
+func (r *runner) tellRefused(before, after *record.Counters, messages []task.Message, of Processor) {
+	t := &r.refused
+	t.in += after.In - before.In
+	t.dead += after.DeadLettered - before.DeadLettered
+	pause := tellRefused
+	if r.board.refusals.Load().share(slotNow()).TooLarge() {
+		pause = tellManyRefused
+	}
+	if t.before && now()-t.at < pause {
+		return
+	}
+	i := slices.IndexFunc(messages, func(m task.Message) bool { return m.Sink == task.SinkDead })
+	if i < 0 {
+		return
+	}
+	m := &messages[i]
+	reason, field := headerOf(m, job.HeaderReason), headerOf(m, job.HeaderField)
+	args := []any{"dead_letters", r.app.options.DeadLetter, "refused", t.dead, "of", t.in, "offset", headerOf(m, job.HeaderOffset), "reason", reason}
+	if field != "" {
+		args = append(args, "field", field)
+	}
+	args = append(args, "detail", headerOf(m, job.HeaderDetail))
+	if n, ok := of.(nearer); ok {
+		if like := n.Near(reason, field, m.Value); like != "" {
+			args = append(args, "did_you_mean", like)
+		}
+	}
+	r.log.Warn("readings are refused: each is a dead letter that says why", args...)
+	*t = refusedTold{before: true, at: now()}
+}
+
+// headerOf is the value of a message's header, the last one of its name: a record's own ones come first.
+func headerOf(m *task.Message, name string) string {
+	for _, h := range slices.Backward(m.Headers) {
+		if h.Key == name {
+			return string(h.Value)
+		}
+	}
+	return ""
 }

@@ -3,7 +3,9 @@ package tidemark
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -134,4 +136,58 @@ func TestD27StopsBehindWhatIsAllowed(t *testing.T) {
 	if last, err := run(allowed + 2); err != nil || last.Commit.Counters.Accepted != good+1 || len(w.cluster.Committed("dead", 0)) != allowed+2 {
 		t.Errorf("with a higher limit: %v, %+v", err, last.Commit)
 	}
+}
+
+// D13, C20: the first reading that is refused is told in the log, with its place, the field and the one that was perhaps meant;
+// after it none for an hour, or ten minutes while most are refused, and then with how many there were.
+func TestRefusedIsTold(t *testing.T) {
+	watched(t, func(w *world) {
+		var log said
+		d := w.daemonize(func(o *Options) {
+			windowed(o)
+			o.Log = slog.New(slog.NewTextHandler(&log, nil))
+		})
+		bad := func(n int) {
+			for range n {
+				w.cluster.Append("in", 0, kafka.Record{Key: []byte("a"), Timestamp: silenceStart, Value: []byte(`{"device":"a","ts":1704067200000,"vlaue":1}`)})
+			}
+		}
+		told := func(want int, after string) string {
+			t.Helper()
+			lines := log.lines("readings are refused")
+			if len(lines) != want {
+				t.Fatalf("told %d times, want %d, %s: %q", len(lines), want, after, lines)
+			}
+			return lines[max(want-1, 0)]
+		}
+		w.reading(0, 1)
+		d.after(time.Second)
+		bad(1)
+		d.after(time.Second)
+		if line := told(1, "after the first"); !strings.Contains(line, `partition=0 dead_letters=dead refused=1 of=2 offset=1 reason=missing_field field=value `+
+			`detail="is absent, want a number" did_you_mean=vlaue`) {
+			t.Errorf("told as %s", line)
+		}
+		bad(1)
+		d.after(30 * time.Minute)
+		bad(1)
+		d.after(time.Second)
+		told(1, "after a few within the hour")
+		bad(300)
+		d.after(time.Second)
+		if line := told(2, "when most are refused"); !strings.Contains(line, "refused=302 of=302") {
+			t.Errorf("told as %s", line)
+		}
+		bad(300)
+		d.after(time.Second)
+		told(2, "within ten minutes")
+		d.after(time.Hour)
+		told(2, "after an hour with none")
+		bad(1)
+		d.after(time.Second)
+		told(3, "after an hour")
+		if err := d.end(); err != nil {
+			t.Error(err)
+		}
+	})
 }

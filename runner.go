@@ -36,6 +36,7 @@ type runner struct {
 	held    *held      // what a life leaves to the next one; nil when there is nothing to trust
 	halt    *halt      // the input ends here; nil for nowhere
 	blame   *blame     // of the partition, whichever runner it has had
+	refused refusedTold
 	backoff time.Duration
 }
 
@@ -427,6 +428,8 @@ func (l *life) committed(s sent) error {
 	if l.batch.Commit.Counters.DeadLettered != before.Counters.DeadLettered {
 		l.r.app.totals.letters.add(l.batch.Messages)
 	}
+	l.r.board.committed(before, l.batch.Commit)
+	l.r.tellRefused(&before.Counters, &l.batch.Commit.Counters, l.batch.Messages, l.task.Processor())
 	if !defect.StateFirst {
 		if err := l.merge(); err != nil {
 			return err
@@ -436,7 +439,6 @@ func (l *life) committed(s sent) error {
 	l.r.backoff = firstBackoff
 	l.r.board.trouble.Store(nil)
 	l.r.app.totals.committed(before, l.task.Committed(), inputs, s.took)
-	l.r.board.committed(before, l.task.Committed())
 	l.r.app.totals.warn(l.r.log)
 	l.shown.at, l.shown.took = time.Now(), s.took
 	l.reportFirst()

@@ -46,6 +46,7 @@ type crew struct {
 	parts   []*config.Job
 	options func(*config.Job, *slog.Logger) tidemark.Options
 	log     *slog.Logger
+	idle    func(*config.Job, *slog.Logger, *tidemark.Status) // told what a job that has run until idle has done
 }
 
 // run runs them side by side; the first that ends stops the others. Until idle they run one after the other, for what
@@ -53,9 +54,11 @@ type crew struct {
 func (c *crew) run(ctx context.Context, untilIdle bool) error {
 	if untilIdle {
 		for _, p := range c.parts {
-			if err := c.runOne(ctx, p); err != nil || ctx.Err() != nil {
+			s, err := c.runOne(ctx, p)
+			if err != nil || ctx.Err() != nil {
 				return err
 			}
+			c.idle(p, c.logOf(p), s)
 		}
 		return nil
 	}
@@ -66,19 +69,24 @@ func (c *crew) run(ctx context.Context, untilIdle bool) error {
 	for i, p := range c.parts {
 		group.Go(func() {
 			defer stop()
-			failures[i] = c.runOne(ctx, p)
+			_, failures[i] = c.runOne(ctx, p)
 		})
 	}
 	group.Wait()
 	return errors.Join(failures...)
 }
 
-// runOne runs one job, again when its input has grown.
-func (c *crew) runOne(ctx context.Context, part *config.Job) error {
-	log := c.log
+// logOf is where a job of several writes its log.
+func (c *crew) logOf(part *config.Job) *slog.Logger {
 	if len(c.parts) > 1 {
-		log = log.With("job", part.Name)
+		return c.log.With("job", part.Name)
 	}
+	return c.log
+}
+
+// runOne runs one job, again when its input has grown, and tells how it stood at its end.
+func (c *crew) runOne(ctx context.Context, part *config.Job) (*tidemark.Status, error) {
+	log := c.logOf(part)
 	for {
 		options := c.options(part, log)
 		if n := c.tables(); n > 1 { // they share what one job would have
@@ -87,10 +95,10 @@ func (c *crew) runOne(ctx context.Context, part *config.Job) error {
 		}
 		app, err := tidemark.New(options)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if err = app.Run(ctx); !errors.Is(err, tidemark.ErrInputGrown) {
-			return err
+			return app.Status(), err
 		}
 		log.Warn("going on with all partitions of the input", "cause", err)
 	}

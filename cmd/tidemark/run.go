@@ -37,7 +37,7 @@ func (e *env) runCommand() *cobra.Command {
 		Long: `Run the job until it is told to stop (SIGINT, SIGTERM). Any number of processes may run the same job, each with a
 state directory of its own; they share the input's partitions.
 
-With --until-idle it ends by itself when all input that was there at its start is committed.
+With --until-idle it ends by itself when all input that was there at its start is committed, and says what became of it.
 
 With --accept-loss each task goes on where committed data, or input that it has not read, is gone, and a start without it
 stops: the first time it recovers in this process, and only then. What is gone is logged, counted as skipped where it can
@@ -110,6 +110,16 @@ func (e *env) runJob(ctx context.Context, o runOptions) error {
 		options.Log, options.Progress = log, w.event
 		e.seams(&options)
 		return options
+	}
+	c.idle = func(part *config.Job, log *slog.Logger, s *tidemark.Status) {
+		if bar != nil {
+			bar.close()
+		}
+		if sum := summarize(part, o.config, s); o.json {
+			sum.log(log)
+		} else {
+			e.say("%s", sum)
+		}
 	}
 	return c.run(ctx, o.untilIdle)
 }

@@ -29,6 +29,11 @@ func (c *Config) Near(reason, field string, value []byte) string {
 	return c.near(value, field)
 }
 
+// Near is that of the job's Config.
+func (j *Job) Near(reason, field string, value []byte) string {
+	return j.config.Near(reason, field, value)
+}
+
 // near is Near for a path. In a document of several readings it may begin at any member, as paths of Format.Each do.
 func (c *Config) near(document []byte, path string) string {
 	var root any
