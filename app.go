@@ -406,6 +406,9 @@ func (a *App) stopAll(how stopKind) (failed error) {
 				failed = errors.Join(failed, h.err)
 			}
 		case <-a.idle:
+		case err := <-a.lookout.lost: // as in supervise
+			a.offsets.silence()
+			failed = errors.Join(failed, err)
 		case <-slow.C:
 			told = true
 			a.log.Warn("the stop waits for tasks that have not ended", "partitions", slices.Sorted(maps.Keys(a.runners)))

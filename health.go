@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/tidemark-streams/tidemark/internal/kafka"
@@ -323,25 +324,28 @@ const (
 // for, and says in the log what is red, once and then now and then, and when it is not any more (I12).
 func (a *App) watch() (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
+	var both sync.WaitGroup
+	both.Go(func() {
 		red := map[int32]time.Time{} // when it was told
 		still := map[*board]still{}
+		for wait(ctx, lookEvery) {
+			s := a.Status()
+			a.tellRed(red, s)
+			a.giveUpHung(still, a.shown(), s)
+		}
+	})
+	both.Go(func() { // brokers that do not answer hold up no verdict
 		for wait(ctx, lookEvery) {
 			all := a.shown()
 			for _, b := range all {
 				b.findHolder(ctx)
 			}
 			a.findBrokers(ctx, all)
-			s := a.Status()
-			a.tellRed(red, s)
-			a.giveUpHung(still, all, s)
 		}
-	}()
+	})
 	return func() {
 		cancel()
-		<-ended
+		both.Wait()
 	}
 }
 

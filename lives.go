@@ -37,10 +37,10 @@ const fresh = time.Second
 
 // release lets go of the base.
 func (r *runner) release() {
+	r.board.use(store.Usage{})
 	if r.held == nil {
 		return
 	}
-	r.board.use(store.Usage{})
 	if err := r.held.store.Close(); err != nil {
 		r.log.Warn("memory of the state not given back", "error", err)
 	}
@@ -95,6 +95,7 @@ func (r *runner) recover(ctx context.Context) (*life, error) {
 	rec := r.recovery(ctx, proc, turn, cancel)
 	recovered, err := rec.Run(ctx)
 	if err != nil {
+		r.useBase()
 		interrupted := rec.Report()
 		r.warnings(&interrupted)
 		if full := context.Cause(ctx); kafka.ClassOf(full) == kafka.ClassPermanent {
@@ -106,11 +107,45 @@ func (r *runner) recover(ctx context.Context) (*life, error) {
 		return nil, err
 	}
 	l := &life{r: r, recovered: recovered, started: started, settled: record.NoInput}
+	opened := false
+	defer func() {
+		if !opened { // an error, or a panic of the job's own code
+			l.undo()
+		}
+	}()
 	if err := l.open(proc); err != nil {
-		recovered.Writer.Close()
 		return nil, err
 	}
+	opened = true
 	return l, nil
+}
+
+// undo lets go of what a life that does not begin was given, and of what it has made. A base that is held is the runner's.
+func (l *life) undo() {
+	if l.silence != nil { // made last
+		l.end()
+		return
+	}
+	if l.log != nil {
+		l.log.Close()
+	}
+	l.recovered.Writer.Close()
+	if held := l.r.held; held == nil || held.store != l.recovered.Store {
+		if err := l.recovered.Store.Close(); err != nil {
+			l.r.log.Warn("memory of the state not given back", "error", err)
+		}
+		l.r.useBase()
+	}
+}
+
+// useBase shows what the base takes, after a recovery that has come to nothing: what it had in memory is given back, and
+// counted on it would leave less and less room for others (I13).
+func (r *runner) useBase() {
+	u := store.Usage{}
+	if r.held != nil {
+		u = r.held.store.Usage()
+	}
+	r.board.use(u)
 }
 
 // warnings says what a recovery found on its way, be it one that did not come to its end.
@@ -289,8 +324,7 @@ func (l *life) open(proc Processor) (err error) {
 		r.release()
 		r.held, err = newHeld(rec, proc, r.app.taskOptions(r.partition))
 	}
-	if err != nil {
-		r.release()
+	if err != nil { // of class Corrupt: a base that is held is let go of
 		return l.corrupt("take up state", err)
 	}
 	h := r.held
@@ -324,7 +358,10 @@ func (l *life) open(proc Processor) (err error) {
 
 func newHeld(rec *recovery.Recovered, proc Processor, options task.Options) (*held, error) {
 	t, err := task.New(rec.Store, proc, rec.Commit, options)
-	return &held{store: rec.Store, task: t}, err
+	if err != nil {
+		return nil, err
+	}
+	return &held{store: rec.Store, task: t}, nil
 }
 
 // brokerTime is the broker's time at a moment of this life by the rule of section 6: append time of our fence record

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,12 +16,12 @@ import (
 	"github.com/tidemark-streams/tidemark/internal/status"
 )
 
-// hanging makes the tasks of some partitions hang at their 30th record until the channel is closed.
+// hanging makes the tasks of some partitions hang at input offset 30 and beyond, until the channel is closed.
 func hanging(release <-chan struct{}, partitions ...int32) func(*Options) {
 	return func(o *Options) {
 		o.Processor = func(p, _ int32, _ Limits) (Processor, error) {
 			return &odd{at: func(offset int64) error {
-				if offset == 30 && slices.Contains(partitions, p) {
+				if offset >= 30 && slices.Contains(partitions, p) {
 					<-release
 				}
 				return nil
@@ -361,4 +362,63 @@ func TestRunOnce(t *testing.T) {
 	if n := w.cluster.Calls(kafkatest.OpCluster) - calls; n != 0 {
 		t.Errorf("%d questions to the cluster", n)
 	}
+}
+
+// Brokers that do not say who holds back a reader do not hold up the judgement of the tasks (I12): a task that hangs ends the
+// process as soon as ever.
+func TestHungWhileBrokersDoNotAnswer(t *testing.T) {
+	watched(t, func(w *world) {
+		release := make(chan struct{})
+		defer close(release)
+		w.produce(10)
+		d := w.daemonize(hanging(release, 0))
+		d.healthy()
+		stranger, err := w.cluster.Writer("stranger")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := stranger.Fence(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := stranger.Send(t.Context(), []kafka.Message{{Topic: "in", Partition: 1, Key: []byte("k"), Value: []byte("v")}}); err != nil {
+			t.Fatal(err)
+		}
+		w.cluster.Inject(hangs(kafkatest.OpOpen, 0))
+		d.after(inputHeld)
+		w.produce(100)
+		d.gone(surrender + watchdog)
+		d.wantHung("in/0")
+		if n := w.cluster.Injected(kafkatest.OpOpen); n < 3 {
+			t.Errorf("%d questions without an answer: the fault did not happen", n)
+		}
+	})
+}
+
+// What the job stands on may change while a stop waits, too: nothing of what is committed then is told the group, for it is
+// the position in another topic (S10).
+func TestTopicMadeAgainInAStop(t *testing.T) {
+	watched(t, func(w *world) {
+		w.produce(10)
+		var held atomic.Bool
+		d := w.daemonize(func(o *Options) {
+			o.At = func(ctx context.Context, p int32, step string) error {
+				if p == 0 && step == "commit.ended" && held.Load() {
+					wait(ctx, 15*time.Second)
+				}
+				return nil
+			}
+		})
+		d.healthy()
+		held.Store(true)
+		before := w.groupOffset(0)
+		w.produce(10)
+		d.after(100 * time.Millisecond)
+		d.stop()
+		w.remake("in", 2, nil)
+		d.gone(time.Minute)
+		wants(t, d.err, "the state belongs to something else")
+		if after := w.groupOffset(0); after != before {
+			t.Errorf("the group was told %+v, before it was %+v", after, before)
+		}
+	})
 }
