@@ -37,10 +37,10 @@ const fresh = time.Second
 
 // release lets go of the base.
 func (r *runner) release() {
-	r.board.use(store.Usage{})
 	if r.held == nil {
 		return
 	}
+	r.board.use(store.Usage{})
 	if err := r.held.store.Close(); err != nil {
 		r.log.Warn("memory of the state not given back", "error", err)
 	}
@@ -93,9 +93,19 @@ func (r *runner) recover(ctx context.Context) (*life, error) {
 	turn := &turn{free: r.app.loading, board: r.board}
 	defer turn.end()
 	rec := r.recovery(ctx, proc, turn, cancel)
+	var made *life
+	begun := false
+	defer func() {
+		if begun { // else an error, or a panic of the job's own code
+			return
+		}
+		if made != nil {
+			made.undo()
+		}
+		r.useBase()
+	}()
 	recovered, err := rec.Run(ctx)
 	if err != nil {
-		r.useBase()
 		interrupted := rec.Report()
 		r.warnings(&interrupted)
 		if full := context.Cause(ctx); kafka.ClassOf(full) == kafka.ClassPermanent {
@@ -106,18 +116,12 @@ func (r *runner) recover(ctx context.Context) (*life, error) {
 	if err := r.acceptLoss(ctx, rec, recovered); err != nil {
 		return nil, err
 	}
-	l := &life{r: r, recovered: recovered, started: started, settled: record.NoInput}
-	opened := false
-	defer func() {
-		if !opened { // an error, or a panic of the job's own code
-			l.undo()
-		}
-	}()
-	if err := l.open(proc); err != nil {
+	made = &life{r: r, recovered: recovered, started: started, settled: record.NoInput}
+	if err := made.open(proc); err != nil {
 		return nil, err
 	}
-	opened = true
-	return l, nil
+	begun = true
+	return made, nil
 }
 
 // undo lets go of what a life that does not begin was given, and of what it has made. A base that is held is the runner's.
@@ -134,7 +138,6 @@ func (l *life) undo() {
 		if err := l.recovered.Store.Close(); err != nil {
 			l.r.log.Warn("memory of the state not given back", "error", err)
 		}
-		l.r.useBase()
 	}
 }
 
