@@ -11,6 +11,12 @@ import (
 )
 
 // Seat is a seat in the job's group.
+//
+//	type Seat struct {
+//		ID       string
+//		Instance string // static instance id, "" for none
+//		Host     string // as the coordinator names it, for people
+//	}
 type Seat = kafka.GroupMember
 
 // Leave gives up the seats that the process of this state directory has left in the group, which has ended: those of its

@@ -29,6 +29,17 @@ const (
 )
 
 // RepairChange tells what a repair does, or would do, to one task.
+//
+//	type RepairChange struct {
+//		Partition int32
+//		Repair    RepairKind
+//		From      *Standing // null when the changelog holds no commit record
+//		To        *Standing
+//		Warnings  []string
+//		Nothing   bool // there is nothing to do
+//		Done      bool
+//		Note      string // as written into the commit record
+//	}
 type RepairChange = repair.Change
 
 // Repair is an explicit repair of a job that does not run: what no start does by itself.
