@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/tidemark-streams/tidemark/internal/kafka"
-	"github.com/tidemark-streams/tidemark/internal/spelling"
 	"github.com/tidemark-streams/tidemark/internal/status"
 )
 
@@ -86,12 +84,9 @@ func (c *contact) meant(ctx context.Context, topic string) string {
 		return c.like
 	}
 	c.listed = time.Now()
-	names, err := c.app.admin.Names(ctx)
-	if err != nil {
-		return c.like
+	if like, err := c.app.meant(ctx, c.app.admin, topic); err == nil {
+		c.like = like
 	}
-	ours := c.app.topicNames()
-	c.like = spelling.Nearest(topic, slices.DeleteFunc(names, func(name string) bool { return slices.Contains(ours, name) }))
 	return c.like
 }
 

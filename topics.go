@@ -12,6 +12,7 @@ import (
 
 	"github.com/tidemark-streams/tidemark/internal/kafka"
 	"github.com/tidemark-streams/tidemark/internal/record"
+	"github.com/tidemark-streams/tidemark/internal/spelling"
 )
 
 // batchOverhead is what a record may cost in its batch beside key and value: the batch header, lengths and headers.
@@ -150,9 +151,33 @@ func (a *App) createMissing(ctx context.Context, admin kafka.Admin, found map[st
 		if err := admin.Create(ctx, spec); err != nil {
 			return err
 		}
+		if name == a.options.Input { // of the embedded broker, where a misspelt name would else be an empty topic and no word of it
+			a.made(ctx, admin, name, spec.Partitions)
+			continue
+		}
 		a.log.Info("topic made", "topic", name, "partitions", spec.Partitions)
 	}
 	return a.growChangelog(ctx, admin, found)
+}
+
+// made tells that the input topic was not there, and of one that was perhaps meant (D21).
+func (a *App) made(ctx context.Context, admin kafka.Admin, name string, partitions int32) {
+	args := []any{"topic", name, "partitions", partitions}
+	if like, err := a.meant(ctx, admin, name); err == nil && like != "" {
+		args = append(args, "did_you_mean", like)
+	}
+	a.log.Warn("the input topic was not there: made, and empty", args...)
+}
+
+// meant is the topic that was perhaps meant by a name that is none (D21): one of somebody else's. That there is none, or that it
+// cannot be found out, is no matter: it is a hint.
+func (a *App) meant(ctx context.Context, admin kafka.Admin, name string) (string, error) {
+	names, err := admin.Names(ctx)
+	if err != nil {
+		return "", err
+	}
+	ours := a.topicNames()
+	return spelling.Nearest(name, slices.DeleteFunc(names, func(name string) bool { return slices.Contains(ours, name) })), nil
 }
 
 // spec is how a missing topic is made, with as many partitions as the input has.

@@ -38,12 +38,8 @@ warning is printed with the command that repairs it. The exit code is 1 when the
 			if live {
 				return e.checkLive(cmd.Context(), path, defined, asJSON)
 			}
-			aggregations := "1 aggregation"
-			if n := len(defined.Aggregations); n != 1 {
-				aggregations = fmt.Sprintf("%d aggregations", n)
-			}
 			_, err = fmt.Fprintf(e.out, "# %s is in order: job %s, %s of topic %s. In force, each with its source:\n%s",
-				path, defined.Name, aggregations, defined.Input.Topic, defined)
+				path, defined.Name, counted(len(defined.Aggregations), "aggregation"), defined.Input.Topic, defined)
 			return err
 		},
 	}
@@ -51,6 +47,14 @@ warning is printed with the command that repairs it. The exit code is 1 when the
 	cmd.Flags().BoolVar(&live, "live", false, "ask the brokers too")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "with --live: print JSON objects, one a line")
 	return cmd
+}
+
+// counted is a number of things.
+func counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // checkLive looks at the job's cluster.
@@ -84,11 +88,11 @@ func (e *env) checkLive(ctx context.Context, path string, defined *config.Job, a
 		}
 	}
 	if faults > 0 {
-		return fmt.Errorf("check --live: %d faults and %d warnings, each with its repair", faults, len(found)-faults)
+		return fmt.Errorf("check --live: %s and %s, each with its repair", counted(faults, "fault"), counted(len(found)-faults, "warning"))
 	}
 	if !asJSON {
-		_, err = fmt.Fprintf(e.out, "%s and its cluster are in order: job %s, input %s, changelog %s; %d warnings\n",
-			path, defined.Name, defined.Input.Topic, defined.Changelog.Topic, len(found))
+		_, err = fmt.Fprintf(e.out, "%s and its cluster are in order: job %s, input %s, changelog %s; %s\n",
+			path, defined.Name, defined.Input.Topic, defined.Changelog.Topic, counted(len(found), "warning"))
 	}
 	return err
 }

@@ -179,6 +179,9 @@ func (e *env) flagError(cmd *cobra.Command, err error) error {
 			}
 		}
 	}
+	if depth := len(strings.Fields(cmd.CommandPath())) - 1; cmd.HasParent() && cmd.HasSubCommands() && depth < len(e.args) && !strings.HasPrefix(e.args[depth], "-") {
+		return unknownCommand(cmd, e.args[depth])
+	}
 	var value *pflag.InvalidValueError
 	if errors.As(err, &value) {
 		return usage(fmt.Errorf("%s--%s is %q: %s; see %s --help", title(cmd), value.GetFlag().Name, value.GetValue(), wantedOf(value.GetFlag()), cmd.CommandPath()))

@@ -12,8 +12,8 @@ import (
 // summary is what a run until idle says at its end: what became of what was read. Of dead letters it says why there are any and
 // how they are looked at, for a run that has refused everything ends well too.
 type summary struct {
-	job  string
-	read int64
+	job, input string
+	read       int64
 
 	accepted, dead, filtered, skipped, duplicates, late, results int64
 
@@ -25,7 +25,7 @@ type summary struct {
 // summarize takes the figures of a process that has ended.
 func summarize(part *config.Job, path string, s *tidemark.Status) *summary {
 	r := &s.Totals.Readings
-	sum := &summary{job: part.Name, read: r.In, accepted: r.Accepted, dead: r.DeadLettered, filtered: r.Filtered, skipped: r.Skipped,
+	sum := &summary{job: part.Name, input: part.Input.Topic, read: r.In, accepted: r.Accepted, dead: r.DeadLettered, filtered: r.Filtered, skipped: r.Skipped,
 		duplicates: r.Duplicates, topic: part.DeadLetter}
 	for i := range s.Totals.Aggregations {
 		a := &s.Totals.Aggregations[i]
@@ -44,7 +44,11 @@ func summarize(part *config.Job, path string, s *tidemark.Status) *summary {
 // String is the summary in one line.
 func (s *summary) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %d readings read, %d accepted, %d dead-lettered", s.job, s.read, s.accepted, s.dead)
+	fmt.Fprintf(&b, "%s: %d readings read", s.job, s.read)
+	if s.read == 0 {
+		fmt.Fprintf(&b, " (nothing new in %s)", s.input)
+	}
+	fmt.Fprintf(&b, ", %d accepted, %d dead-lettered", s.accepted, s.dead)
 	if s.dead > 0 {
 		fmt.Fprintf(&b, " (most for %s)", s.reason)
 	}

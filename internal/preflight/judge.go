@@ -183,7 +183,7 @@ func (j *judge) replicas(name string, t *kafka.SurveyedTopic) {
 	if !written {
 		return
 	}
-	if factor < 3 {
+	if factor < 3 && !j.Makes { // the embedded broker is for trying out, and says so
 		j.warn(name, "kafka-reassign-partitions.sh, or make it with three replicas", "%s has %d replicas: below 3, the loss of a broker can stop the job or lose its data", name, factor)
 	}
 	if known && factor > 1 && least < 2 {
