@@ -235,6 +235,13 @@ func TestD21MisspeltInputIsNamed(t *testing.T) {
 		if err := app.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "input topic sensor-reading does not exist "+want) {
 			t.Error(err)
 		}
+		o.Input, o.Late = "sensor-readings", "sensers"
+		if app, err = New(o); err != nil {
+			t.Fatal(err)
+		}
+		if err := app.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "topic sensers does not exist (did you mean sensors?). Repair: kafka-topics.sh") {
+			t.Error(err)
+		}
 		if n := w.cluster.Calls(kafkatest.OpCreate); n != 0 {
 			t.Errorf("%d topics were made", n)
 		}

@@ -53,7 +53,7 @@ func (a *App) prepareTopics(ctx context.Context, admin kafka.Admin) (*topics, er
 	if err != nil {
 		return nil, err
 	}
-	if err := a.checkOutputs(found); err != nil {
+	if err := a.checkOutputs(ctx, admin, found); err != nil {
 		return nil, err
 	}
 	if err := a.createMissing(ctx, admin, found); err != nil {
@@ -90,7 +90,7 @@ func (a *App) existingTopics(ctx context.Context, admin kafka.Admin) (*topics, e
 				"and says so where the job has lived before", name)})
 		}
 	}
-	if err := a.checkOutputs(found); err != nil {
+	if err := a.checkOutputs(ctx, admin, found); err != nil {
 		return nil, err
 	}
 	return a.describeTopics(cluster, found), nil
@@ -234,6 +234,14 @@ func (e *missingInput) advice() string {
 
 func (e *missingInput) repair() string { return "create it, or correct input.topic" }
 
+// asked asks back about a topic that is missing; "" when none has nearly its name, or that cannot be found out (D21).
+func (a *App) asked(ctx context.Context, admin kafka.Admin, missing string) string {
+	if like, err := a.meant(ctx, admin, missing); err == nil && like != "" {
+		return fmt.Sprintf(" (did you mean %s?)", like)
+	}
+	return ""
+}
+
 // refuse makes faults an error that stops the job.
 func refuse(faults topicFaults) error {
 	if len(faults) == 0 {
@@ -244,13 +252,13 @@ func refuse(faults topicFaults) error {
 
 // checkOutputs refuses missing outputs, which are not ours to make, before anything is made. A changelog that exists is
 // checked in the same go.
-func (a *App) checkOutputs(found map[string]kafka.TopicInfo) error {
+func (a *App) checkOutputs(ctx context.Context, admin kafka.Admin, found map[string]kafka.TopicInfo) error {
 	var faults topicFaults
 	in, known := found[a.options.Input]
 	for _, name := range a.outputNames() {
 		if _, ok := found[name]; !ok && known && !a.ours(name) {
-			faults = append(faults, fmt.Sprintf("topic %s does not exist. Repair: kafka-topics.sh --bootstrap-server HOST:PORT --create "+
-				"--topic %s --partitions %d (as many as the input has)", name, name, in.Partitions))
+			faults = append(faults, fmt.Sprintf("topic %s does not exist%s. Repair: kafka-topics.sh --bootstrap-server HOST:PORT --create "+
+				"--topic %s --partitions %d (as many as the input has)", name, a.asked(ctx, admin, name), name, in.Partitions))
 		}
 	}
 	faults = append(faults, a.checkSizes(found)...)

@@ -120,7 +120,7 @@ func (c *crew) denied() {
 			if code == 0 {
 				return false // not in force yet
 			}
-			c.wants(said, d.want, "--add --allow-principal User:ann "+d.give+"\n", "1 faults")
+			c.wants(said, d.want, "--add --allow-principal User:ann "+d.give+"\n", "1 fault and ")
 			return true
 		})
 		_, err = c.admin.DeleteACLs(c.ctx, acl)

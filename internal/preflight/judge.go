@@ -96,6 +96,14 @@ func (j *judge) absent(key, name string, partitions int32) {
 	j.fault(name, repair, "%s", what)
 }
 
+// replicas is their number in words.
+func replicas(n int64) string {
+	if n == 1 {
+		return "1 replica"
+	}
+	return fmt.Sprintf("%d replicas", n)
+}
+
 func (j *judge) create(name string, partitions int32) string {
 	count := "COUNT"
 	if partitions > 0 {
@@ -174,9 +182,9 @@ func (j *judge) replicas(name string, t *kafka.SurveyedTopic) {
 	in, at := t.LeastInSync()
 	switch {
 	case known && written && least > factor:
-		j.fault(name, alter(max(factor-1, 1)), "%s has min.insync.replicas=%d and %d replicas: nothing can be written", name, least, factor)
+		j.fault(name, alter(max(factor-1, 1)), "%s has min.insync.replicas=%d and %s: nothing can be written", name, least, replicas(factor))
 	case known && written && int64(in) < least:
-		j.fault(name, "start the brokers of its replicas: "+j.command("kafka-topics.sh", "--describe --topic %s", name), "%s/%d has %d replicas in sync, min.insync.replicas is %d: nothing can be written", name, at, in, least)
+		j.fault(name, "start the brokers of its replicas: "+j.command("kafka-topics.sh", "--describe --topic %s", name), "%s/%d has %s in sync, min.insync.replicas is %d: nothing can be written", name, at, replicas(int64(in)), least)
 	case len(t.OutOfSync()) > 0:
 		j.warn(name, j.command("kafka-topics.sh", "--describe --topic %s", name), "replicas of partitions %v of %s are not in sync", t.OutOfSync(), name)
 	}
@@ -184,7 +192,7 @@ func (j *judge) replicas(name string, t *kafka.SurveyedTopic) {
 		return
 	}
 	if factor < 3 && !j.Makes { // the embedded broker is for trying out, and says so
-		j.warn(name, "kafka-reassign-partitions.sh, or make it with three replicas", "%s has %d replicas: below 3, the loss of a broker can stop the job or lose its data", name, factor)
+		j.warn(name, "kafka-reassign-partitions.sh, or make it with three replicas", "%s has %s: below 3, the loss of a broker can stop the job or lose its data", name, replicas(factor))
 	}
 	if known && factor > 1 && least < 2 {
 		j.warn(name, alter(2), "%s has min.insync.replicas=%d: below 2, a commit can be lost with one broker", name, least)

@@ -92,7 +92,7 @@ func TestRules(t *testing.T) {
 				t.Partitions[1].InSync = []int32{2, 2}
 			})
 		}, true, "partitions [1] of hourly have no leader", "start brokers [2]"},
-		"in sync below minimum": {func(w *world) { topic(w, "dead", func(t *kafka.SurveyedTopic) { t.Partitions[1].InSync = []int32{1} }) }, true, "dead/1 has 1 replicas in sync, min.insync.replicas is 2: nothing can be written", "--describe --topic dead"},
+		"in sync below minimum": {func(w *world) { topic(w, "dead", func(t *kafka.SurveyedTopic) { t.Partitions[1].InSync = []int32{1} }) }, true, "dead/1 has 1 replica in sync, min.insync.replicas is 2: nothing can be written", "--describe --topic dead"},
 		"out of sync": {func(w *world) {
 			topic(w, "dead", func(t *kafka.SurveyedTopic) { t.Partitions[1].InSync = []int32{1, 2} })
 		}, false, "replicas of partitions [1] of dead are not in sync", "--describe --topic dead"},
@@ -159,7 +159,7 @@ func TestOneReplica(t *testing.T) {
 		t.Errorf("%+v", found)
 	}
 	for _, f := range found {
-		if f.Fault || !strings.Contains(f.What, "has 1 replicas: below 3") {
+		if f.Fault || !strings.Contains(f.What, "has 1 replica: below 3") {
 			t.Errorf("%+v", f)
 		}
 	}
