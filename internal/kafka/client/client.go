@@ -113,6 +113,9 @@ func New(options Options) (*Cluster, error) {
 	if len(options.Brokers) == 0 {
 		return nil, refuse("connect", errors.New("no broker address"), "set kafka.brokers")
 	}
+	if i := slices.Index(options.Brokers, ""); i >= 0 {
+		return nil, refuse("connect", fmt.Errorf("broker address %d of %d is empty", i+1, len(options.Brokers)), "an address is host:port")
+	}
 	if options.ClientID == "" {
 		options.ClientID = "tidemark"
 	}

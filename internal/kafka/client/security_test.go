@@ -77,6 +77,9 @@ func TestTLS(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
+	if _, err := client.New(client.Options{Brokers: []string{"a:1", ""}}); kafka.ClassOf(err) != kafka.ClassPermanent || !strings.Contains(err.Error(), "address 2 of 2 is empty") {
+		t.Errorf("an empty address: %v", err)
+	}
 	if _, err := client.New(client.Options{}); kafka.ClassOf(err) != kafka.ClassPermanent {
 		t.Error(err)
 	}
