@@ -76,6 +76,26 @@ type world struct {
 	offset  int
 }
 
+// united is a log in which no number is without its unit: as JSON a duration is a number of nanoseconds that does not say so.
+type united struct {
+	slog.Handler
+	t *testing.T
+}
+
+func (u united) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return united{u.Handler.WithAttrs(attrs), u.t}
+}
+
+func (u united) Handle(ctx context.Context, r slog.Record) error {
+	r.Attrs(func(a slog.Attr) bool {
+		if a.Value.Kind() == slog.KindDuration {
+			u.t.Errorf("log %q: %s is a duration without a unit", r.Message, a.Key)
+		}
+		return true
+	})
+	return u.Handler.Handle(ctx, r)
+}
+
 func newWorld(t *testing.T, partitions int32) *world {
 	w := &world{t: t, cluster: kafkatest.New("cluster"), dir: t.TempDir()}
 	w.cluster.CreateTopic("in", partitions, nil)
@@ -98,7 +118,7 @@ func (w *world) options() Options {
 		Processor: func(int32, int32, Limits) (Processor, error) { return &tally{}, nil },
 		StateDir:  w.dir, Commit: Commit{Interval: 10 * time.Millisecond, MaxRecords: 500, MaxBytes: 1 << 20},
 		Checkpoint: time.Hour, UntilIdle: true,
-		Log: slog.New(slog.NewTextHandler(w.t.Output(), &slog.HandlerOptions{Level: slog.LevelInfo})),
+		Log: slog.New(united{slog.NewTextHandler(w.t.Output(), &slog.HandlerOptions{Level: slog.LevelInfo}), w.t}),
 	}
 }
 

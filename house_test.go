@@ -102,6 +102,8 @@ func TestHouseNoticesEachFault(t *testing.T) {
 		"constant":            {doc + "const C = 1\n", "p.go:4: C has no doc comment", nil},
 		"documented group":    {doc + "// Some.\nconst (\n\tC = 1\n\tD = 2\n)\n", "", nil},
 		"form":                {doc + "func f()   {}\n", "p.go: not gofmt'ed", nil},
+		"attribute":           {doc + "func f() { log.Warn(\"x y\", \"a_b\", 1, \"at most\", 2) }\n", `p.go:4: "at most" is no name of a log attribute`, nil},
+		"attribute of all":    {doc + "func f() { log.With(\"Id\", 1).Info(\"x y\", \"a\", \"b c\") }\n", `p.go:4: "Id" is no name of a log attribute`, nil},
 		"unexported receiver": {doc + "type t int\n\nfunc (t) M() {}\n", "", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -155,6 +157,9 @@ func checkHouse(t *tree, oversized map[string]int) []string {
 			}
 			for _, name := range undocumented(decl) {
 				faults = append(faults, fmt.Sprintf("%s:%d: %s has no doc comment", file.name, t.set.Position(name.Pos()).Line, name.Name))
+			}
+			for _, key := range unfitKeys(decl) {
+				faults = append(faults, fmt.Sprintf("%s:%d: %s is no name of a log attribute", file.name, t.set.Position(key.Pos()).Line, key.Value))
 			}
 		}
 	}
@@ -215,6 +220,28 @@ func undocumented(decl ast.Decl) []*ast.Ident {
 	return names
 }
 
+// unfitKeys returns the names of log attributes that are not one plain word: whoever reads the log by machine names them.
+func unfitKeys(decl ast.Decl) (unfit []*ast.BasicLit) {
+	ast.Inspect(decl, func(node ast.Node) bool {
+		call, ok := node.(*ast.CallExpr)
+		if !ok {
+			return true
+		}
+		method, ok := call.Fun.(*ast.SelectorExpr)
+		if !ok || fmt.Sprint(method.X) == "http" { // whose Error is another thing
+			return true
+		}
+		first, logs := firstKey[method.Sel.Name]
+		for i := first; logs && i < len(call.Args); i += 2 {
+			if key, ok := call.Args[i].(*ast.BasicLit); ok && !attributeName.MatchString(key.Value) {
+				unfit = append(unfit, key)
+			}
+		}
+		return true
+	})
+	return unfit
+}
+
 // receiver returns the name of a method's type.
 func receiver(d *ast.FuncDecl) string {
 	name := ""
@@ -226,6 +253,11 @@ func receiver(d *ast.FuncDecl) string {
 	})
 	return name
 }
+
+// firstKey is where the attributes begin among what the methods of a log are called with.
+var firstKey = map[string]int{"Debug": 1, "Info": 1, "Warn": 1, "Error": 1, "With": 0}
+
+var attributeName = regexp.MustCompile(`^"[a-z][a-z0-9_]*"$`)
 
 var (
 	fences   = regexp.MustCompile("(?ms)^ *```.*?^ *```")
