@@ -214,13 +214,13 @@ func TestAbandonedTaskIsOver(t *testing.T) {
 		w.produce(40)
 		var after []string
 		var log said
-		over := false
+		var over atomic.Bool
 		d := w.daemonize(func(o *Options) {
 			o.Log = slog.New(slog.NewTextHandler(&log, nil))
 			o.Commit.Interval, o.Checkpoint = time.Hour, time.Nanosecond
 			o.Processor = func(p, _ int32, _ Limits) (Processor, error) { return &slowEncoder{p: p, release: release}, nil }
 			o.At = func(_ context.Context, p int32, step string) error {
-				if p == 0 && over {
+				if p == 0 && over.Load() {
 					after = append(after, step)
 				}
 				return nil
@@ -232,16 +232,16 @@ func TestAbandonedTaskIsOver(t *testing.T) {
 		d.stop()
 		d.gone(surrender + watchdog)
 		d.wantHung("in/0")
-		over = true
+		over.Store(true)
 		come()
 		<-time.After(time.Minute)
+		w.nothingLeft()
 		if slices.ContainsFunc(after, func(step string) bool { return strings.HasPrefix(step, "checkpoint") }) {
 			t.Errorf("given up, it has gone on with %q", after)
 		}
 		if panics := log.lines("panic"); len(panics) > 0 {
 			t.Errorf("it has met what is gone: %s", panics[0])
 		}
-		w.nothingLeft()
 	})
 }
 
@@ -326,10 +326,10 @@ func TestGivenUpCheckpointEnds(t *testing.T) {
 		o := w.options()
 		windowed(&o)
 		o.Commit = DefaultCommit
-		slices := 0
+		var slices atomic.Int32
 		o.At = func(_ context.Context, p int32, step string) error {
 			if p == 0 && step == "checkpoint.slice" {
-				if slices++; slices == 2 {
+				if slices.Add(1) == 2 {
 					<-release
 				}
 			}
@@ -337,8 +337,8 @@ func TestGivenUpCheckpointEnds(t *testing.T) {
 		}
 		began := time.Now()
 		w.run(o)
-		if took := time.Since(began); slices != 2 || took < watchdog {
-			t.Errorf("%d slices, the run took %s: the disk did not hang", slices, took)
+		if took := time.Since(began); slices.Load() != 2 || took < watchdog {
+			t.Errorf("%d slices, the run took %s: the disk did not hang", slices.Load(), took)
 		}
 		close(release)
 		w.nothingLeft()
@@ -400,9 +400,11 @@ func TestTopicMadeAgainInAStop(t *testing.T) {
 	watched(t, func(w *world) {
 		w.produce(10)
 		var held atomic.Bool
+		committing := make(chan struct{}, 1)
 		d := w.daemonize(func(o *Options) {
 			o.At = func(ctx context.Context, p int32, step string) error {
 				if p == 0 && step == "commit.ended" && held.Load() {
+					committing <- struct{}{}
 					wait(ctx, 15*time.Second)
 				}
 				return nil
@@ -412,8 +414,9 @@ func TestTopicMadeAgainInAStop(t *testing.T) {
 		held.Store(true)
 		before := w.groupOffset(0)
 		w.produce(10)
-		d.after(100 * time.Millisecond)
+		<-committing
 		d.stop()
+		d.after(time.Second) // it has read its last
 		w.remake("in", 2, nil)
 		d.gone(time.Minute)
 		wants(t, d.err, "the state belongs to something else")
