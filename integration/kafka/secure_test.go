@@ -228,7 +228,7 @@ func refusals(t *testing.T, b *kafkarun.Broker, ca, stranger *authority) {
 		"scram-password2": {b.Secure, []string{trusting(ca), login("scram-sha-512")}, wrongPassword, 1, "check kafka.sasl"},
 		"authority":       {b.Secure, []string{trusting(stranger), login("scram-sha-256")}, password, 1, "check kafka.tls"},
 		"system":          {b.Secure, []string{"tls: true", login("scram-sha-256")}, password, 1, "check kafka.tls"},
-		"name":            {b.Secure, []string{fmt.Sprintf("tls: {ca: %q, server_name: elsewhere}", ca.path), login("plain")}, password, 1, "check kafka.tls"},
+		"name":            {b.Secure, []string{fmt.Sprintf("tls: {ca: %q, server_name: elsewhere}", ca.path), login("plain")}, password, 1, "kafka.tls.server_name"},
 		"no-tls":          {b.Secure, []string{login("scram-sha-256")}, password, 4, "a plaintext connection speaking to a tls endpoint"},
 		"nothing":         {b.Secure, nil, password, 4, "a plaintext connection speaking to a tls endpoint"},
 		"no-login":        {b.Secure, []string{trusting(ca)}, password, 4, "kafka.sasl"},

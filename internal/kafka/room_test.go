@@ -3,6 +3,7 @@ package kafka_test
 import (
 	"context"
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,13 +15,13 @@ import (
 type packedLog struct {
 	script
 	bytes  int64
-	waited int // fetches that found no room
+	waited atomic.Int32 // fetches that found no room
 }
 
 func (l *packedLog) Fetch(ctx context.Context, position int64, _ int, _ time.Duration) (kafka.Fetched, error) {
 	share := kafka.ShareOf(ctx)
 	if !share.Enter(ctx, time.Second) {
-		l.waited++
+		l.waited.Add(1)
 		return kafka.Fetched{Next: position}, ctx.Err()
 	}
 	return kafka.Fetched{Records: make([]kafka.Record, 1), Next: position + 1, Bytes: 1, Held: share.Leave(l.bytes)}, nil
@@ -51,7 +52,7 @@ func TestRoomIsShared(t *testing.T) {
 				}
 			default:
 			}
-			waited += logs[i].waited
+			waited += int(logs[i].waited.Load())
 		}
 		if most := 3 + runtime.GOMAXPROCS(0); held == 0 || held > most || waited == 0 {
 			t.Errorf("%d batches were read, want 1 to %d; %d fetches found no room", held, most, waited)
