@@ -50,7 +50,7 @@ warning is printed with the command that repairs it. The exit code is 1 when the
 }
 
 // counted is a number of things.
-func counted(n int, what string) string {
+func counted[N int | int64](n N, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}

@@ -328,7 +328,7 @@ func (p *producing) await(ctx context.Context) error {
 // report says what was done. Lines that were not sent are a failure.
 func (p *producing) report(e *env, failure error) error {
 	took := time.Since(p.begun)
-	e.say("produced %d records to topic %s in %s (%.0f/s)", p.to.Acked(), p.topic, took.Round(time.Millisecond),
+	e.say("produced %s to topic %s in %s (%.0f/s)", counted(p.to.Acked(), "record"), p.topic, took.Round(time.Millisecond),
 		float64(p.to.Acked())/took.Seconds())
 	if p.empty > 0 {
 		e.say("empty lines and comments left out: %d", p.empty)

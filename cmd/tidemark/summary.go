@@ -44,7 +44,7 @@ func summarize(part *config.Job, path string, s *tidemark.Status) *summary {
 // String is the summary in one line.
 func (s *summary) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %d readings read", s.job, s.read)
+	fmt.Fprintf(&b, "%s: %s read", s.job, counted(s.read, "reading"))
 	if s.read == 0 {
 		fmt.Fprintf(&b, " (nothing new in %s)", s.input)
 	}
@@ -60,7 +60,7 @@ func (s *summary) String() string {
 			fmt.Fprintf(&b, ", %d %s", rare.n, rare.what)
 		}
 	}
-	fmt.Fprintf(&b, ", %d late; %d results", s.late, s.results)
+	fmt.Fprintf(&b, ", %d late; %s", s.late, counted(s.results, "result"))
 	if s.dead > 0 {
 		fmt.Fprintf(&b, "; the dead letters in %s say why: %s", s.topic, s.show)
 	}

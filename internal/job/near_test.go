@@ -74,3 +74,19 @@ func TestSampleSaysWhereAndWhy(t *testing.T) {
 		t.Errorf("%q, like %q", s.WhyRefused, s.Like)
 	}
 }
+
+// TestSampleCountsReadings: of a record with several values that are readings of their own one may be refused and the other be
+// taken, which is no fault of all.
+func TestSampleCountsReadings(t *testing.T) {
+	c := minutes(0)
+	c.Format.Values, c.Format.Series = []string{"valeu", "other"}, true
+	j, err := New(c, 0, 1, Limits{Changelog: 1 << 20, Result: 1 << 20, Late: 1 << 20, DeadLetter: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s Sample
+	j.Sample([]task.Input{{Timestamp: 1704067200000, Value: []byte(`{"device":"a","ts":1704067200000,"value":1,"other":2}`)}}, &s)
+	if s.Readings != 2 || s.Refused != 1 || s.Like != "value" {
+		t.Errorf("%+v", s)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/tidemark-streams/tidemark/internal/task"
+	"github.com/tidemark-streams/tidemark/reading"
 )
 
 // Sample says how records of an input agree with a configuration: whether they are readings, have the record key that is
@@ -20,45 +21,50 @@ type Sample struct {
 	fits       [Unchecked]int
 }
 
-// Sample judges the first reading of each record.
+// Sample judges the readings of records.
 func (j *Job) Sample(records []task.Input, s *Sample) {
 	anywhere := j.routing
 	anywhere.partitioner = Unchecked
+	var last *task.Input // that is refused
+	var why fault
 	for i := range records {
 		in := &records[i]
 		j.headers.list = in.Headers
 		j.record.Value, j.record.Key, j.record.Timestamp = in.Value, in.Key, in.Timestamp
 		n, refusal := j.reader.Open(&j.record)
-		if refusal == nil && n == 0 {
-			continue
+		if refusal != nil {
+			s.Readings, s.Refused = s.Readings+1, s.Refused+1
+			last, why = in, faultOf(refusal)
 		}
-		s.Readings++
-		if refusal == nil {
-			read, refused := j.reader.Reading(0)
-			switch refusal = refused; {
-			case refusal != nil:
-			case read == nil: // filtered
-				s.Readings--
-				continue
-			default:
-				if reason := anywhere.judge(in, read); reason != "" {
-					s.WrongKey++
-					s.WhyKey = anywhere.detail(reason, in)
-					continue
-				}
-				s.Placed++
-				for p := range Unchecked {
-					if p.Partition(in.Key, j.routing.partitions) == j.routing.partition {
-						s.fits[p]++
-					}
-				}
-				continue
+		for k := range n {
+			switch read, refused := j.reader.Reading(k); {
+			case refused != nil:
+				s.Readings, s.Refused = s.Readings+1, s.Refused+1
+				last, why = in, faultOf(refused)
+			case read != nil: // else it is filtered
+				s.Readings++
+				j.sampleOne(in, read, &anywhere, s)
 			}
 		}
-		s.Refused++
-		f := faultOf(refusal)
-		s.WhyRefused = fmt.Sprintf("%s/%d at offset %d: %s", j.config.Input, j.routing.partition, in.Offset, f)
-		s.Like = j.config.Near(string(f.reason), f.field, in.Value)
+	}
+	if last != nil {
+		s.WhyRefused = fmt.Sprintf("%s/%d at offset %d: %s", j.config.Input, j.routing.partition, last.Offset, why)
+		s.Like = j.config.Near(string(why.reason), why.field, last.Value)
+	}
+}
+
+// sampleOne judges where a reading that is one lies.
+func (j *Job) sampleOne(in *task.Input, read *reading.Reading, anywhere *routing, s *Sample) {
+	if reason := anywhere.judge(in, read); reason != "" {
+		s.WrongKey++
+		s.WhyKey = anywhere.detail(reason, in)
+		return
+	}
+	s.Placed++
+	for p := range Unchecked {
+		if p.Partition(in.Key, j.routing.partitions) == j.routing.partition {
+			s.fits[p]++
+		}
 	}
 }
 
