@@ -10,6 +10,7 @@ import (
 	"github.com/tidemark-streams/tidemark/aggregate"
 	"github.com/tidemark-streams/tidemark/internal/job"
 	"github.com/tidemark-streams/tidemark/internal/kafka"
+	"github.com/tidemark-streams/tidemark/internal/record"
 	"github.com/tidemark-streams/tidemark/internal/status"
 	"github.com/tidemark-streams/tidemark/reading"
 	"github.com/tidemark-streams/tidemark/window"
@@ -176,5 +177,40 @@ func TestHeldUpIsNotSilent(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// TestPoisonRecordOfManyWindows: a record of 400 KB that names 14 million windows is refused where it goes beyond what one
+// record may change; the task commits, keeps its seat, and reads on (I13).
+func TestPoisonRecordOfManyWindows(t *testing.T) {
+	w := newWorld(t, 1)
+	config := windows()
+	config.Format.Each, config.Format.Key, config.PartitionedBy = "r", []string{"$.g", "d"}, []string{"$.g"}
+	config.Aggregations[0].Window = window.Hopping{Size: 24 * window.Hour, Step: window.Minute}
+	value := fmt.Appendf(nil, `{"g":"a","r":[{"d":"0","ts":%d,"value":1}`, silenceStart)
+	for i := 1; i < reading.MaxReadings; i++ {
+		value = fmt.Appendf(value, `,{"d":"%d","ts":%d,"value":1}`, i, silenceStart)
+	}
+	w.cluster.Append("in", 0, kafka.Record{Key: []byte("a"), Timestamp: silenceStart, Value: append(value, "]}"...)})
+	w.cluster.Append("in", 0, kafka.Record{Key: []byte("a"), Timestamp: silenceStart,
+		Value: fmt.Appendf(nil, `{"g":"a","r":[{"d":"after","ts":%d,"value":1}]}`, silenceStart)})
+	o := w.options()
+	o.Processor = config.Processor
+	var last *record.Commit
+	o.Progress = func(e Event) {
+		if e.Kind == EventFailed {
+			t.Error(e.Err)
+		}
+		if e.Kind == EventCommitted {
+			last = e.Commit
+			if e.Commit.Records > job.MaxUpdates+2*1440 {
+				t.Errorf("a commit of %d records", e.Commit.Records)
+			}
+		}
+	}
+	w.run(o)
+	const fit = job.MaxUpdates / 1440
+	if last == nil || last.Counters.Accepted != fit+1 || last.Counters.DeadLettered != reading.MaxReadings-fit {
+		t.Errorf("%+v", last)
 	}
 }
