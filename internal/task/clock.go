@@ -15,7 +15,8 @@ import (
 //
 // A window whose key has a clock has no element in the due index. It gets one when it comes due: by the clock at once
 // (CloseKey), by the floor when that reaches the clock, which it does first (release). So the index holds one element
-// for each key, not one for each window that the floor would come upon long after the key has closed it.
+// for each key, not one for each window that the floor would come upon long after the key has closed it. A clock that is not
+// in the base yet stands for no window: when its overlay is dropped it leaves nothing that would bring the window to mind.
 
 // ClockStart stands in the changelog key of a clock in place of a window's start: before any time.
 const ClockStart = -1 << 48
@@ -72,24 +73,34 @@ func (v *View) CloseKey(aggregation int, head []byte, after, upTo int64) error {
 // fewStarts is how many windows of a key are looked at one after the other.
 const fewStarts = 16
 
-// clockOf finds the clock of a window's key.
-func (v *View) clockOf(key []byte) (end int64, ok bool, err error) {
+// clockOf finds the clock of a window's key; committed tells that the base has one too.
+func (v *View) clockOf(key []byte) (end int64, ok, committed bool, err error) {
 	v.clock = record.AppendStart(append(v.clock[:0], head(key)...), ClockStart)
-	place, ok, err := v.stands(record.Hash(v.clock), v.clock)
-	return place.End, ok, err
+	hash := record.Hash(v.clock)
+	place, ok, err := v.stands(hash, v.clock)
+	committed = ok
+	for _, o := range [...]*overlay{v.open, v.flight} {
+		if o == nil || !committed {
+			continue
+		}
+		if at := o.find(hash, v.clock); at >= 0 {
+			committed = o.entries[at].existed
+		}
+	}
+	return place.End, ok, committed, err
 }
 
-// file puts the element of an entry of an ordered aggregation where it belongs: nowhere while a clock stands for it.
+// file puts the element of an entry of an ordered aggregation where it belongs: nowhere while a committed clock stands for it.
 func (v *View) file(place Place, hash uint64, key []byte) error {
 	closed := v.closedEnd(place.Aggregation)
 	if v.isWindowOfKey(place) && place.End > closed {
-		end, ok, err := v.clockOf(key)
+		end, ok, committed, err := v.clockOf(key)
 		switch {
 		case err != nil:
 			return err
-		case ok && place.End > end:
+		case committed && place.End > end:
 			return nil
-		case ok:
+		case ok && place.End <= end:
 			closed = end
 		}
 	}
@@ -107,7 +118,7 @@ func (v *View) ripe(place Place, hash uint64, key []byte) (bool, error) {
 		return true, v.release(place, key)
 	}
 	if place.Start != ClockStart {
-		if end, ok, err := v.clockOf(key); err != nil || ok && place.End <= end {
+		if end, ok, _, err := v.clockOf(key); err != nil || ok && place.End <= end {
 			return true, err
 		}
 	}

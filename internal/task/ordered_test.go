@@ -438,3 +438,50 @@ func (m *sessions) look() {
 		}
 	}
 }
+
+// TestDroppedClockStandsForNothing: a clock that is born in a batch which is dropped takes with it what it stood for: a
+// committed window of its key, filed anew meanwhile, must still be found when the floor reaches it (I10, R35).
+func TestDroppedClockStandsForNothing(t *testing.T) {
+	m := newSessions(t, rand.New(rand.NewPCG(1, 1)), true)
+	fold := func(text string) {
+		t.Helper()
+		if n, err := m.task.Fold([]Input{{Offset: m.offset, Epoch: -1, Value: []byte(text)}}); n != 1 || err != nil {
+			t.Fatal(n, err)
+		}
+		m.offset++
+	}
+	commit := func() (results []string) {
+		t.Helper()
+		batch, err := m.task.Begin()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, msg := range batch.Messages {
+			if msg.Sink == SinkResult {
+				results = append(results, string(msg.Value))
+			}
+		}
+		m.finish()
+		return results
+	}
+	fold("k 10")
+	commit()
+	fold("close 2") // the floor reaches the clock of k, which goes
+	commit()
+	if n := m.task.Clocks(); n != 0 {
+		t.Fatalf("%d clocks", n)
+	}
+	fold("k 16")
+	if err := m.task.view.reorder(); err != nil {
+		t.Fatal(err)
+	}
+	if n := m.task.Clocks(); n != 1 {
+		t.Fatalf("%d clocks", n)
+	}
+	m.task.Drop()
+	m.offset = 2
+	fold("close 12")
+	if got := commit(); !slices.Equal(got, []string{"10..10 1"}) {
+		t.Errorf("emitted %v, want the window of k", got)
+	}
+}
