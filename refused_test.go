@@ -175,7 +175,10 @@ func TestRefusedIsTold(t *testing.T) {
 		told(1, "after a few within the hour")
 		bad(300)
 		d.after(time.Second)
-		if line := told(2, "when most are refused"); !strings.Contains(line, "refused=302 of=302") {
+		// It is told with the commit that makes them the most, and how many it holds depends on the reads.
+		var refused, of int
+		line := told(2, "when most are refused")
+		if _, err := fmt.Sscanf(line[strings.Index(line, "refused="):], "refused=%d of=%d", &refused, &of); err != nil || refused != of || refused < 100 || refused > 302 {
 			t.Errorf("told as %s", line)
 		}
 		bad(300)
