@@ -21,7 +21,7 @@ import (
 
 // The timeouts of section 5, in the order in which they must grow.
 const (
-	heartbeat = 500 * time.Millisecond
+	heartbeat = 250 * time.Millisecond // a planned handover waits for the next one of the others
 	session   = 6 * time.Second
 	watchdog  = status.Watchdog // an effect that is not answered by then is given up
 
