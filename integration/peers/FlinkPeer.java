@@ -21,6 +21,7 @@ import org.apache.flink.connector.kafka.sink.KafkaRecordSerializationSchema;
 import org.apache.flink.connector.kafka.sink.KafkaSink;
 import org.apache.flink.connector.kafka.sink.TransactionNamingStrategy;
 import org.apache.flink.connector.kafka.source.KafkaSource;
+import org.apache.flink.connector.kafka.source.KafkaSourceBuilder;
 import org.apache.flink.connector.kafka.source.enumerator.initializer.OffsetsInitializer;
 import org.apache.flink.connector.kafka.source.reader.deserializer.KafkaRecordDeserializationSchema;
 import org.apache.flink.core.memory.DataInputView;
@@ -37,9 +38,9 @@ import org.apache.kafka.clients.producer.ProducerRecord;
 /**
  * The job of the benchmark on Apache Flink, in one process: hourly count, sum, min, max and mean of each device, final
  * results as JSON by transactions. Arguments are name=value; those that begin with "conf.", "source." or "sink." are
- * settings of Flink, of its consumer or of its producer. It reads what the input holds when it starts and then ends,
- * with its last results committed. It prints one line for each thing that the benchmark waits for: "running" at the
- * first reading, "from PARTITION OFFSET" at the first of each partition, "read N" each time another hundredth of target
+ * settings of Flink, of its consumer or of its producer. With "once" it reads what the input holds when it starts and
+ * then ends, with its last results committed; a restored job would not end. It prints one line for each thing that the
+ * benchmark waits for: "running" at the first reading, "from PARTITION OFFSET" at the first of each partition, "read N" each time another hundredth of target
  * is read, "half SECONDS" and "done SECONDS" from the first reading to the middle and the last.
  */
 public final class FlinkPeer {
@@ -235,17 +236,19 @@ public final class FlinkPeer {
     String output = given.get("output");
     StreamExecutionEnvironment env = StreamExecutionEnvironment.createLocalEnvironment(Integer.parseInt(given.get("parallelism")), settings);
 
-    KafkaSource<Reading> readings = KafkaSource.<Reading>builder().setBootstrapServers(given.get("brokers"))
+    KafkaSourceBuilder<Reading> readings = KafkaSource.<Reading>builder().setBootstrapServers(given.get("brokers"))
         .setTopics(given.get("input")).setGroupId(given.get("group")).setProperties(source)
-        .setStartingOffsets(OffsetsInitializer.earliest()).setBounded(OffsetsInitializer.latest())
-        .setDeserializer(new Parse()).build();
+        .setStartingOffsets(OffsetsInitializer.earliest()).setDeserializer(new Parse());
+    if (given.containsKey("once")) {
+      readings.setBounded(OffsetsInitializer.latest());
+    }
     KafkaRecordSerializationSchema<Tuple2<String, String>> toRecord = (r, context, time) -> new ProducerRecord<>(output,
         r.f0.getBytes(StandardCharsets.UTF_8), r.f1.getBytes(StandardCharsets.UTF_8));
     KafkaSink<Tuple2<String, String>> results = KafkaSink.<Tuple2<String, String>>builder().setBootstrapServers(given.get("brokers"))
         .setKafkaProducerConfig(sink).setRecordSerializer(toRecord).setDeliveryGuarantee(DeliveryGuarantee.EXACTLY_ONCE)
         .setTransactionalIdPrefix(given.get("group")).setTransactionNamingStrategy(TransactionNamingStrategy.valueOf(given.get("names")))
         .build();
-    env.fromSource(readings, WatermarkStrategy.<Reading>forBoundedOutOfOrderness(Duration.ofHours(1)).withTimestampAssigner((r, t) -> r.time),
+    env.fromSource(readings.build(), WatermarkStrategy.<Reading>forBoundedOutOfOrderness(Duration.ofHours(1)).withTimestampAssigner((r, t) -> r.time),
             "readings")
         .keyBy(r -> r.device, Types.STRING)
         .window(TumblingEventTimeWindows.of(Duration.ofHours(1)))

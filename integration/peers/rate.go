@@ -18,7 +18,7 @@ const runLimit = 10 * time.Minute
 // the rounds: the broker has just started, and what compiles its code would be charged to whoever runs first.
 func rates(b *bench, p plan) error {
 	b.note("\n## Readings per second: %d readings, %d devices, windows of 1 h with 1 h of grace, everything on, exactly once\n", p.readings, p.devices)
-	b.note("| partitions | round | program | to the last reading | tidemark's is | until all is committed | tidemark's is | CPU, memory |")
+	b.note("| partitions | round | program | to the last reading | tidemark's is | until all is committed | tidemark's is | CPU and memory, CPU of the broker |")
 	b.note("|--:|--:|---|--:|--:|--:|--:|--:|")
 	for _, partitions := range p.parts {
 		in, err := b.load(partitions, p)
@@ -57,6 +57,10 @@ func (b *bench) rateOfOurs(in *input) (rate float64, used string, err error) {
 		return 0, "", err
 	}
 	b.progress("tidemark: %s", o.name)
+	before, err := cpuOf(b.broker.PID())
+	if err != nil {
+		return 0, "", err
+	}
 	run, err := b.run(o, "--until-idle")
 	if err != nil {
 		return 0, "", err
@@ -69,7 +73,11 @@ func (b *bench) rateOfOurs(in *input) (rate float64, used string, err error) {
 	if err != nil {
 		return 0, "", err
 	}
-	return float64(in.sent) / ended.Sub(began).Seconds(), run.used(), b.verify(o.name+"-hourly", in, false)
+	used, err = b.usedSince(run, before)
+	if err != nil {
+		return 0, "", err
+	}
+	return float64(in.sent) / ended.Sub(began).Seconds(), used, b.verify(o.name+"-hourly", in, false)
 }
 
 // recovered is when the first task of a run was ready for its input, by the log of the run.
@@ -91,7 +99,11 @@ func (b *bench) rateOfPeer(p *peer, in *input) (read, committed float64, used st
 	if err != nil {
 		return 0, 0, "", err
 	}
-	run, err := b.launch(a, nil)
+	before, err := cpuOf(b.broker.PID())
+	if err != nil {
+		return 0, 0, "", err
+	}
+	run, err := b.launch(a, []string{"once=yes"})
 	if err != nil {
 		return 0, 0, "", err
 	}
@@ -115,7 +127,17 @@ func (b *bench) rateOfPeer(p *peer, in *input) (read, committed float64, used st
 	if err := run.kill(); err != nil {
 		return 0, 0, "", err
 	}
-	return float64(in.sent) / seconds, float64(in.sent) / all, run.used(), b.verify(a.output, in, p.updates)
+	used, err = b.usedSince(run, before)
+	if err != nil {
+		return 0, 0, "", err
+	}
+	return float64(in.sent) / seconds, float64(in.sent) / all, used, b.verify(a.output, in, p.updates)
+}
+
+// usedSince is what a run took that has ended, and the broker in that time.
+func (b *bench) usedSince(run *process, before time.Duration) (string, error) {
+	now, err := cpuOf(b.broker.PID())
+	return fmt.Sprintf("%s, %.1f s", run.used(), (now - before).Seconds()), err
 }
 
 // finish waits until a job has committed all of its input: one without an end by its offsets.
@@ -123,12 +145,15 @@ func (b *bench) finish(a *application, run *process) error {
 	if !a.updates {
 		return b.wait(run)
 	}
-	return b.await(run, "a commit of all readings", func() (bool, error) {
-		offsets, err := b.offsets(a)
-		var sum int64
-		for _, at := range offsets {
-			sum += at
-		}
-		return sum >= int64(a.input.sent), err
-	})
+	return b.await(run, "a commit of all readings", func() (bool, error) { return b.readAll(a) })
+}
+
+// readAll tells whether the committed offsets of a job are at the end of its input.
+func (b *bench) readAll(a *application) (bool, error) {
+	offsets, err := b.offsets(a)
+	var sum int64
+	for _, at := range offsets {
+		sum += at
+	}
+	return sum >= int64(a.input.sent), err
 }

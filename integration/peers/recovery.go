@@ -247,10 +247,30 @@ func (b *bench) recoverPeer(p *peer, in *input, lost bool) error {
 	if a.updates {
 		return second.kill()
 	}
-	if err := b.wait(second); err != nil { // the end of the job proves that it was restored
+	if err := b.await(second, "the rest of the results", b.complete(a)); err != nil { // which proves that it was restored
 		return err
 	}
-	return b.verify(a.output, in, a.updates)
+	return second.kill()
+}
+
+// complete tells whether the results of a job are: those of the last readings come with a checkpoint after that of their
+// offsets.
+func (b *bench) complete(a *application) func() (bool, error) {
+	var since time.Time
+	return func() (bool, error) {
+		if since.IsZero() {
+			read, err := b.readAll(a)
+			if !read || err != nil {
+				return false, err
+			}
+			since = time.Now()
+		}
+		err := b.verify(a.output, a.input, a.updates)
+		if err != nil && time.Since(since) < time.Minute {
+			return false, nil
+		}
+		return err == nil, err
+	}
 }
 
 // firstOffsets waits until a restarted job has committed further input of each partition, and says when it was running.
