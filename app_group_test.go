@@ -364,10 +364,6 @@ func TestStateDirectory(t *testing.T) {
 	if !volumeOf(first).ephemeral && again.instance == "" {
 		t.Error("a directory that outlived its process has no instance id")
 	}
-	// Only a dynamic member is evicted by the next start; an eviction of a static one costs a rebalance.
-	if err := again.setMember("m"); err != nil || (again.identity.Member == "m") != (again.instance == "") {
-		t.Errorf("instance %q has the member id %q written down (error %v)", again.instance, again.identity.Member, err)
-	}
 	if again.identity.UUID != dir.identity.UUID {
 		t.Error("another uuid for the same directory")
 	}

@@ -180,15 +180,9 @@ func readIdentity(path string) (id identity, err error) {
 	return id, nil
 }
 
-// setMember writes the member id of a dynamic member down, so that the next start can evict it. A static one takes its seat
-// back by its instance id: nobody else is asked, where an eviction would make the whole group agree anew (R22).
+// setMember writes the member id down, so that the next start can evict it, a static member too: one that takes its seat back is
+// given the old assignment without a rebalance, and partitions that were added meanwhile would be nobody's.
 func (d *stateDir) setMember(id string) error {
-	if d.instance != "" {
-		id = ""
-	}
-	if id == d.identity.Member {
-		return nil
-	}
 	d.identity.Member = id
 	return d.save()
 }
