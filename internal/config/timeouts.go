@@ -19,7 +19,7 @@ type Timeouts struct {
 // DefaultTimeouts are the timeouts of this version; no key changes them.
 func DefaultTimeouts() Timeouts {
 	return Timeouts{
-		Heartbeat:   500 * time.Millisecond,
+		Heartbeat:   250 * time.Millisecond,
 		Session:     6 * time.Second,
 		Delivery:    10 * time.Second,
 		Transaction: 15 * time.Second,
