@@ -53,7 +53,10 @@ type App struct {
 	totals  totals
 	rates   rates
 
-	ran atomic.Bool
+	ran  atomic.Bool
+	deaf bool // the job's own code has not come back from the news of a task's end; of Run's goroutine
+
+	stacked atomic.Int64 // when the stacks of all goroutines were logged, by now
 
 	// Only the goroutine of Run changes the maps. It holds mu no longer than that: whoever asks for the Status waits for
 	// nobody, neither the job's own code nor a log.
@@ -241,10 +244,13 @@ func (a *App) supervise(ctx context.Context) error {
 				return errors.Join(h.err, failed, a.stopAll(stopClean))
 			}
 		case e := <-a.ended:
-			a.forget(e)
+			_, hung := a.forget(e)
 			if e.err != nil {
 				failed = errors.Join(failed, e.err)
 				a.log.Error("task stopped", "partition", e.partition, "error", e.err)
+			}
+			if hung != nil {
+				return errors.Join(hung, failed, a.stopAll(stopClean))
 			}
 		case err := <-a.lookout.lost:
 			// What was consumed belongs to something else: nothing of it is committed or told any more.
@@ -325,19 +331,19 @@ func (a *App) start(ctx context.Context, partition int32) {
 }
 
 // forget takes a runner off the list, and starts its next life where the partition has come back meanwhile. It tells
-// whether the runner was on it.
-func (a *App) forget(e ended) bool {
+// whether the runner was on it, and returns the error of the job's own code that does not come back from the news.
+func (a *App) forget(e ended) (known bool, hung error) {
 	if !a.strike(e) {
-		return false // abandoned, and come back after all
+		return false, nil // abandoned, and come back after all
 	}
-	a.emit(Event{Partition: e.partition, Kind: EventClosed, Err: e.err})
+	hung = a.closed(Event{Partition: e.partition, Kind: EventClosed, Err: e.err})
 	if e.runner.again && e.err == nil {
 		a.mu.Lock()
 		a.start(context.Background(), e.partition)
 		a.mu.Unlock()
 	}
 	a.letGo(func(p int32) bool { return !a.seatless && p == e.partition })
-	return true
+	return true, hung
 }
 
 // strike takes a runner off the list, if it is there, and puts it where its base can be inherited.
@@ -398,8 +404,8 @@ func (a *App) stopAll(how stopKind) (failed error) {
 		}
 		select {
 		case e := <-a.ended:
-			if a.forget(e) {
-				failed = errors.Join(failed, e.err)
+			if known, hung := a.forget(e); known {
+				failed = errors.Join(failed, e.err, hung)
 			}
 		case h := <-a.hung:
 			if a.abandon(h) {

@@ -58,14 +58,44 @@ func (a *App) giveUpHung(seen map[*board]still, all []*board, s *Status) {
 	}
 	maps.DeleteFunc(seen, func(b *board, _ still) bool { return !slices.Contains(all, b) })
 	if len(fresh) > 0 {
-		stacks := make([]byte, 1<<20)
-		a.log.Error("goroutines of a process with tasks that hang", "partitions", fresh, "stacks", string(stacks[:runtime.Stack(stacks, true)]))
+		a.logStacks(fresh)
 	}
 	for _, h := range hung {
 		select {
 		case a.hung <- h:
 		default: // there is another one to listen to first
 		}
+	}
+}
+
+func (a *App) logStacks(partitions []int32) {
+	a.stacked.Store(int64(now()))
+	stacks := make([]byte, 1<<20)
+	a.log.Error("goroutines of a process with tasks that hang", "partitions", partitions, "stacks", string(stacks[:runtime.Stack(stacks, true)]))
+}
+
+// closed tells that a task has ended. Run waits for the job's own code that is told, and nobody watches Run: what does not come
+// back from it hangs like a task, and is told of no other end (I12).
+func (a *App) closed(e Event) error {
+	if a.deaf {
+		return nil
+	}
+	begun, back := now(), make(chan struct{})
+	go func() {
+		defer close(back)
+		a.emit(e)
+	}()
+	late := time.NewTimer(surrender)
+	defer late.Stop()
+	select {
+	case <-back:
+		return nil
+	case <-late.C:
+		a.deaf = true
+		if time.Duration(a.stacked.Load()) < begun { // else those of another hang, which show this one too
+			a.logStacks([]int32{e.Partition})
+		}
+		return a.hungError(e.Partition)
 	}
 }
 
@@ -105,7 +135,7 @@ func (a *App) abandon(h hang) bool {
 	delete(a.runners, p)
 	a.mu.Unlock()
 	a.log.Error("task given up", "partition", p, "error", h.err)
-	a.emit(Event{Partition: p, Kind: EventClosed, Err: h.err})
+	go a.emit(Event{Partition: p, Kind: EventClosed, Err: h.err}) // what it is told may be what hangs
 	return true
 }
 

@@ -97,8 +97,9 @@ type Options struct {
 	Version    string        // of the program, for people
 
 	Log *slog.Logger // nil: discard
-	// Progress is called whenever something worth showing has happened: on the task's goroutine, EventClosed on that of
-	// Run. It may ask for the Status. The task, and with EventClosed all of them, waits for it; may be nil.
+	// Progress is called whenever something worth showing has happened: on the task's goroutine, with EventClosed on one that
+	// Run waits for. It may ask for the Status. The task, and with EventClosed all of them, waits for it, and where it does not
+	// come back Run ends with an error, as for a task that hangs; may be nil.
 	Progress func(Event)
 	// At is called before named steps of a task, for crash tests; may be nil. An error is treated like a failure of
 	// that step.

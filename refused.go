@@ -86,9 +86,11 @@ type nearer interface {
 // tellRefused tells of the readings that a commit has refused, while its messages are still there: the first one, and then now and then, with how many there were.
 // Without it a misspelt field makes a dead letter of every reading, and nobody hears of it.
 func (r *runner) tellRefused(before, after *record.Counters, messages []task.Message, of Processor) {
-	t := &r.refused
-	t.in += after.In - before.In
-	t.dead += after.DeadLettered - before.DeadLettered
+	t, dead := &r.refused, after.DeadLettered-before.DeadLettered
+	t.in, t.dead = t.in+after.In-before.In, t.dead+dead
+	if dead == 0 {
+		return
+	}
 	pause := tellRefused
 	if r.board.refusals.Load().share(slotNow()).TooLarge() {
 		pause = tellManyRefused

@@ -110,9 +110,7 @@ func (r *runner) run(ctx context.Context) error {
 		if r.halts(err) {
 			continue
 		}
-		r.emit(Event{Partition: r.partition, Kind: EventFailed, Err: err})
-		r.app.totals.failed(err)
-		r.board.failed(err)
+		r.failed(err)
 		if stop := r.judge(err); stop != nil {
 			r.board.stopped(stop)
 			return stop
@@ -139,12 +137,17 @@ func (r *runner) interrupted(err error) error {
 		r.release()
 	}
 	if stop != nil {
-		r.emit(Event{Partition: r.partition, Kind: EventFailed, Err: err})
-		r.app.totals.failed(err)
-		r.board.failed(err)
+		r.failed(err)
 		r.board.stopped(stop)
 	}
 	return stop
+}
+
+// failed tells everybody of a failure.
+func (r *runner) failed(err error) {
+	r.emit(Event{Partition: r.partition, Kind: EventFailed, Err: err})
+	r.app.totals.failed(err)
+	r.board.failed(err)
 }
 
 // judge is the table of I8: what an error means for the task. It returns the error that stops the task, nil to go on

@@ -47,8 +47,9 @@ func (s *silence) broken() {
 func (l *life) silent() error {
 	l.silence.broken()
 	log := l.log.(*watchedLog)
+	fetched := time.Duration(log.fetched.Load()) // first: it is stored last, so what is seen next is at least as new
 	seen := log.seen.Load()
-	if len(l.pending) > 0 || seen == nil || int64(l.next) < seen.next || seen.next < seen.HighWatermark || now()-time.Duration(log.fetched.Load()) > 2*inputWait {
+	if len(l.pending) > 0 || seen == nil || int64(l.next) < seen.next || seen.next < seen.HighWatermark || now()-fetched > 2*inputWait {
 		return nil
 	}
 	ticked, err := l.task.Tick(l.silence.after.Milliseconds())

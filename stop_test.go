@@ -166,6 +166,20 @@ func TestHungInAStop(t *testing.T) {
 				}
 			}
 		},
+		"any news": func(o *Options, release <-chan struct{}) { // of the end that it makes of the task, too
+			o.Progress = func(e Event) {
+				if e.Partition == 0 && e.Kind != EventRecovering {
+					<-release
+				}
+			}
+		},
+		"the news of the end": func(o *Options, release <-chan struct{}) {
+			o.Progress = func(e Event) {
+				if e.Partition == 0 && e.Kind == EventClosed {
+					<-release
+				}
+			}
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			watched(t, func(w *world) {

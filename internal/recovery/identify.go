@@ -120,7 +120,7 @@ func (s *sequence) findTraces(ctx context.Context) error {
 			return err
 		})
 	}
-	if err := sideBySide(ctx, asks); err != nil {
+	if err := s.sideBySide(ctx, asks); err != nil {
 		return err
 	}
 	if ok {
@@ -153,7 +153,7 @@ func (s *sequence) outputs() []record.Topic {
 
 // sideBySide asks all at the same time and returns the first error, which interrupts the others: a planned handover
 // is to take less than a second, and each answer is one way to the broker and back.
-func sideBySide(ctx context.Context, asks []func(context.Context) error) (first error) {
+func (s *sequence) sideBySide(ctx context.Context, asks []func(context.Context) error) (first error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var (
@@ -162,7 +162,7 @@ func sideBySide(ctx context.Context, asks []func(context.Context) error) (first 
 	)
 	for _, ask := range asks {
 		all.Go(func() {
-			if err := ask(ctx); err != nil {
+			if err := s.careful(ctx, ask); err != nil {
 				once.Do(func() {
 					first = err
 					cancel()
@@ -172,6 +172,16 @@ func sideBySide(ctx context.Context, asks []func(context.Context) error) (first 
 	}
 	all.Wait()
 	return first
+}
+
+// careful makes a panic the error of the one task that asks (I8): nobody recovers it on a goroutine of its own.
+func (s *sequence) careful(ctx context.Context, ask func(context.Context) error) (err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = kafka.Recovered(cause, "look for traces", s.topic, s.partition)
+		}
+	}()
+	return ask(ctx)
 }
 
 // trace is what an image knows. One that cannot be read or belongs to something else is still a trace, but its numbers

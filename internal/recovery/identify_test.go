@@ -15,6 +15,20 @@ import (
 	"github.com/tidemark-streams/tidemark/internal/record"
 )
 
+// A panic in what is asked side by side ends this recovery and not the process (I8).
+func TestPanicAmongTraces(t *testing.T) {
+	w := newWorld(t)
+	w.crash(w.start())
+	r := w.recovery()
+	r.GroupOffset = func(context.Context) (kafka.GroupOffset, bool, error) { panic("poisoned") }
+	_, err := r.Run(t.Context())
+	var p *kafka.Panic
+	if !errors.As(err, &p) || kafka.ClassOf(err) != kafka.ClassCorrupt {
+		t.Errorf("told as %v", err)
+	}
+	w.crash(w.start())
+}
+
 // A configuration that is not this job's never fences (I4, R8).
 func TestForeignConfigurationsAreRefusedBeforeTheFence(t *testing.T) {
 	lived := func(t *testing.T) *world {

@@ -96,24 +96,34 @@ func (l *log) Fetch(ctx context.Context, position int64, maxBytes int, wait time
 		if err != nil {
 			return err
 		}
-		offsets, share := offsetsOf(p), kafka.ShareOf(ctx)
-		if len(p.RecordBatches) > 0 && !share.Enter(ctx, roomPatience) { // they are fetched again, packed as they are
-			out = kafka.Fetched{Next: position, Offsets: offsets}
-			return late(ctx, ctx.Err())
+		if out, err = l.unpack(ctx, p, position); err == nil {
+			l.reached = reached{max(l.reached.position, out.Next), l.epoch}
 		}
-		records, next, err := l.decoder.decode(p.RecordBatches, p.AbortedTransactions, position, offsets.Stable)
-		var held *kafka.Held
-		if len(p.RecordBatches) > 0 {
-			held = share.Leave(l.decoder.unpacked)
-		}
-		if err != nil {
-			held.Give()
-			return err
-		}
-		out = kafka.Fetched{Records: records, Next: next, Bytes: len(p.RecordBatches), Offsets: offsets, Held: held}
-		l.reached = reached{max(l.reached.position, next), l.epoch}
-		return nil
+		return err
 	})
+	return out, err
+}
+
+// unpack decodes an answer when there is room for it. Without room, Next stays: it is fetched again, packed as it is. The turn
+// in the room ends with it, also by a panic of what decodes.
+func (l *log) unpack(ctx context.Context, p *kmsg.FetchResponseTopicPartition, position int64) (out kafka.Fetched, err error) {
+	share := kafka.ShareOf(ctx)
+	out = kafka.Fetched{Next: position, Bytes: len(p.RecordBatches), Offsets: offsetsOf(p)}
+	if len(p.RecordBatches) == 0 {
+		return out, nil
+	}
+	if !share.Enter(ctx, roomPatience) {
+		out.Bytes = 0
+		return out, late(ctx, ctx.Err())
+	}
+	decoded := false
+	defer func() {
+		if out.Held = share.Leave(l.decoder.unpacked); !decoded {
+			out.Held.Give()
+		}
+	}()
+	out.Records, out.Next, err = l.decoder.decode(p.RecordBatches, p.AbortedTransactions, position, out.Stable)
+	decoded = err == nil
 	return out, err
 }
 

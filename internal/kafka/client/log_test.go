@@ -1,15 +1,18 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/tidemark-streams/tidemark/internal/kafka"
@@ -264,5 +267,78 @@ func TestDecoderKeepsFewKeys(t *testing.T) {
 	records, _, err := d.decode(*o.seal(o.parts[0], kafka.Producer{}).buf, nil, 0, 1000)
 	if err != nil || len(records) != 1000 || records[999].Headers[0].Key != "999" || len(d.keys) > 64 {
 		t.Fatalf("%d records, %d keys kept, %v", len(records), len(d.keys), err)
+	}
+}
+
+// broken is a decompressor that has met a batch it was not made for.
+type broken struct{}
+
+func (broken) Decompress([]byte, kgo.CompressionCodecType) ([]byte, error) { panic("poisoned") }
+
+// A panic where a batch is unpacked is an error of its reader, and costs the others no turn in the room they share (I8, I12):
+// there are as many as processors, and without them no fetch has ever anything.
+func TestPanicKeepsNoTurn(t *testing.T) {
+	_, l := reader(t)
+	w, err := l.cluster.Writer("packs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	if _, err := w.Fence(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	large := []kafka.Message{{Topic: "log", Value: bytes.Repeat([]byte("packed "), 1000)}}
+	if _, err := w.Send(t.Context(), large); err != nil || w.Commit(t.Context()) != nil {
+		t.Fatal(err)
+	}
+	room := kafka.NewRoom(1 << 20)
+	read := func() *kafka.Read {
+		r := kafka.NewReadAhead(l, 0, kafka.Pace{MaxBytes: func() int { return 1 << 20 }, Room: room})
+		defer r.Stop()
+		select {
+		case read := <-r.Reads():
+			return read
+		case <-time.After(20 * time.Second):
+			t.Fatal("nothing comes")
+			return nil
+		}
+	}
+	whole := l.decoder.inflate
+	for range runtime.GOMAXPROCS(0) + 1 {
+		l.decoder.inflate = broken{}
+		var p *kafka.Panic
+		if err := read().Err; !errors.As(err, &p) {
+			t.Fatalf("a panic is told as %v", err)
+		}
+	}
+	l.decoder.inflate = whole
+	if got := read(); got.Err != nil || len(got.Records) != 4 {
+		t.Errorf("after panics of others: %v, %v", texts(got.Records), got.Err)
+	}
+}
+
+// Logs share the connections of what is answered at once: whoever closes one leaves them to the others, and the last one none.
+func TestLogsShareConnections(t *testing.T) {
+	_, first := reader(t)
+	second, err := first.cluster.Log("log", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer second.Close()
+	shared := second.(*log)
+	expectAll(t, first)
+	expectAll(t, shared)
+	if first.cl != shared.cl || first.own != nil || shared.own != nil {
+		t.Error("two logs do not look by the same connections, or have some of their own for it")
+	}
+	first.Close()
+	first.Close() // again is no harm
+	expectAll(t, shared)
+	if _, err := shared.Fetch(t.Context(), 4, 1, time.Millisecond); err != nil || shared.own == nil || shared.own == shared.cl {
+		t.Errorf("a fetch that may wait blocks the others: %v", err)
+	}
+	second.Close()
+	if c := first.cluster; c.shared != nil || c.sharing != 0 {
+		t.Errorf("%d logs share connections when all are closed", c.sharing)
 	}
 }

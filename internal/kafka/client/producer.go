@@ -108,12 +108,20 @@ func (p *Producer) promise(record *kgo.Record, err error) {
 	p.cancel(fail("produce", place{p.topic, record.Partition, -1}, err))
 }
 
-// Flush waits until every record is acknowledged or has failed, and returns the first failure.
+// Flush waits until every record is acknowledged or has failed, and returns the first failure. After that it waits for no other
+// record: kgo fails none that was sent and not answered, for it may be in the log, and a broker may never answer.
 func (p *Producer) Flush(ctx context.Context) error {
-	if err := p.cl.Flush(ctx); err != nil {
+	flushing, stop := context.WithCancel(ctx)
+	defer stop()
+	defer context.AfterFunc(p.ctx, stop)()
+	err := p.cl.Flush(flushing)
+	if failed := context.Cause(p.ctx); failed != nil {
+		return failed
+	}
+	if err != nil {
 		return fail("produce to "+p.topic, nowhere, late(ctx, err))
 	}
-	return context.Cause(p.ctx)
+	return nil
 }
 
 // Acked is the number of records acknowledged so far.

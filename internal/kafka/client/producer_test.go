@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,7 +17,7 @@ import (
 )
 
 // newProducer makes a producer on a fresh broker with one topic.
-func newProducer(t *testing.T, partitions int32) (*Cluster, *Producer) {
+func newProducer(t *testing.T, partitions int32) (*kfake.Cluster, *Cluster, *Producer) {
 	t.Helper()
 	broker, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(partitions, "t"))
 	if err != nil {
@@ -32,13 +33,13 @@ func newProducer(t *testing.T, partitions int32) (*Cluster, *Producer) {
 		t.Fatal(err)
 	}
 	t.Cleanup(p.Close)
-	return cluster, p
+	return broker, cluster, p
 }
 
 // TestProducer shows that every record is where Send put it, in the order of Send, and counted when acknowledged.
 func TestProducer(t *testing.T) {
 	const partitions, records = 3, 5000
-	cluster, p := newProducer(t, partitions)
+	_, cluster, p := newProducer(t, partitions)
 	want := make([][]string, partitions)
 	for i := range records {
 		home, key := int32(i%partitions), []byte(nil)
@@ -78,7 +79,7 @@ func TestProducer(t *testing.T) {
 
 // TestProducerStopsAtTheFirstFailure shows that a record that cannot be written is told, by Flush and by the next Send.
 func TestProducerStopsAtTheFirstFailure(t *testing.T) {
-	_, p := newProducer(t, 1)
+	_, _, p := newProducer(t, 1)
 	if err := p.Send(0, nil, make([]byte, 2_000_000)); err != nil {
 		t.Fatal(err)
 	}
@@ -97,20 +98,7 @@ func TestProducerStopsAtTheFirstFailure(t *testing.T) {
 // TestProducerGivesUp: brokers that acknowledge nothing end a Producer with an error that says so, whatever the clock of the
 // machine shows (W20).
 func TestProducerGivesUp(t *testing.T) {
-	broker, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "t"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(broker.Close)
-	cluster, err := New(Options{Brokers: broker.ListenAddrs()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := cluster.Producer("t", 1_000_000)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(p.Close)
+	broker, _, p := newProducer(t, 1)
 	if err := p.Send(0, nil, []byte("x")); err != nil || p.Flush(t.Context()) != nil {
 		t.Fatal(err)
 	}
@@ -124,5 +112,31 @@ func TestProducerGivesUp(t *testing.T) {
 	}
 	if p.Acked() != 1 {
 		t.Errorf("%d records acknowledged", p.Acked())
+	}
+}
+
+// TestProducerGivesUpWhatIsNotAnswered: a record that was sent and not answered may be in the log, so kgo never fails it. A Flush
+// that has to give up does not wait for it.
+func TestProducerGivesUpWhatIsNotAnswered(t *testing.T) {
+	broker, _, p := newProducer(t, 1)
+	var asked atomic.Int32
+	broker.ControlKey(int16(kmsg.Produce), func(kmsg.Request) (kmsg.Response, error, bool) {
+		broker.KeepControl()
+		asked.Add(1)
+		return nil, errors.New("the broker dies with the request in hand"), true
+	})
+	if err := p.Send(0, nil, []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	go p.watch(100 * time.Millisecond)
+	flushed := make(chan error, 1)
+	go func() { flushed <- p.Flush(context.WithoutCancel(t.Context())) }()
+	select {
+	case err := <-flushed:
+		if !errors.Is(err, errSilent) || asked.Load() == 0 {
+			t.Errorf("%v after %d requests", err, asked.Load())
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("Flush waits for a record that nobody acknowledges")
 	}
 }
