@@ -317,6 +317,39 @@ func TestPoisonThatCostsTheSeat(t *testing.T) {
 	})
 }
 
+// Failures of recoveries that the next one has cured are not the same failure: after any number of seats lost and found again,
+// each with one, the task works.
+func TestCuredRecoveriesAreNotCounted(t *testing.T) {
+	watched(t, func(w *world) {
+		lives, failures := 0, 0
+		d := w.daemonize(func(o *Options) {
+			o.At = func(_ context.Context, p int32, step string) error {
+				if p != 0 || step != "recover.load" && step != "recover.plan" {
+					return nil
+				}
+				if failures < lives {
+					failures++
+					panic("a bad day")
+				}
+				return nil
+			}
+		})
+		w.produce(100)
+		d.after(5 * time.Second)
+		for lives = 1; lives <= 2*maxRepeats; lives++ {
+			if !w.cluster.Evict("job", fmt.Sprint("job-member-", lives)) {
+				t.Fatal("the seat was not lost")
+			}
+			d.after(time.Second)
+			w.cluster.Readmit("job")
+			d.want(d.after(10*time.Second), 0, status.Running, status.Green)
+		}
+		if failures != 2*maxRepeats {
+			t.Errorf("%d recoveries have failed", failures)
+		}
+	})
+}
+
 // A replay that writes down what it has does not stand still (S53, I12): a disk that takes a minute for it ends no process.
 func TestPartsOfAReplayAreProgress(t *testing.T) {
 	watched(t, func(w *world) {

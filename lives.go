@@ -121,9 +121,6 @@ func (r *runner) recover(ctx context.Context) (*life, error) {
 		return nil, err
 	}
 	begun = true
-	if r.blame.position == record.NoInput && r.held.committed.Position != record.NoInput { // of recoveries, which this one has cured
-		*r.blame = blame{}
-	}
 	return made, nil
 }
 

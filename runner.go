@@ -36,6 +36,7 @@ type runner struct {
 	held    *held      // what a life leaves to the next one; nil when there is nothing to trust
 	halt    *halt      // the input ends here; nil for nowhere
 	blame   *blame     // of the partition, whichever runner it has had
+	working bool       // the present life, or the last one, has recovered
 	refused refusedTold
 	backoff time.Duration
 }
@@ -55,10 +56,12 @@ const (
 // before the task stops (I8).
 const maxRepeats = 3
 
-// blame counts errors that would come again and again at the same input position.
+// blame counts errors that would come again and again: of work at the same input position, which a recovery does not cure, and of
+// recoveries in a row, which the next one does.
 type blame struct {
-	position record.InputPosition
-	count    int
+	position   record.InputPosition
+	work       int
+	recoveries int
 }
 
 func newRunner(app *App, partition int32) *runner {
@@ -185,16 +188,21 @@ func (r *runner) explain(lost error) error {
 	return lost
 }
 
-// repeated stops the task at the third error at one input position.
+// repeated stops the task at the third error at one input position, and at the third recovery in a row that fails.
 func (r *runner) repeated(err error) error {
 	at := record.NoInput
 	if r.held != nil {
 		at = r.held.committed.Position
 	}
-	if r.blame.position != at {
-		*r.blame = blame{position: at}
+	b := r.blame
+	count := &b.recoveries
+	if r.working {
+		if b.position != at {
+			b.position, b.work = at, 0
+		}
+		count = &b.work
 	}
-	if r.blame.count++; r.blame.count < maxRepeats {
+	if *count++; *count < maxRepeats {
 		return nil
 	}
 	return fmt.Errorf("%s/%d: the same failure %d times after input position %d: %w: "+
@@ -235,10 +243,12 @@ func (r *runner) live(ctx context.Context) (err error) {
 			r.log.Error("panic", "cause", p.Cause, "stack", string(p.Stack))
 		}
 	}()
+	r.working = false
 	l, err := r.recover(ctx)
 	if err != nil {
 		return err
 	}
+	r.working, r.blame.recoveries = true, 0
 	defer l.end()
 	return l.work(ctx)
 }
