@@ -111,6 +111,9 @@ func (d *decoder) calendar(s *section, w *windowWords) window.Kind {
 // fewReadings is below how many readings of a record may be refused that it deserves a look.
 const fewReadings = 1000
 
+// shortKey is how short a key must be for a reading to fit that it deserves a look.
+const shortKey = 1000
+
 // reach refuses aggregations of which one reading alone would change more than a record may (I13), and warns where a record
 // of some more could.
 func (d *decoder) reach(root *section, j *Job) {
@@ -125,6 +128,10 @@ func (d *decoder) reach(root *section, j *Job) {
 	if err := of.CheckReach(); err != nil {
 		d.add(at, "aggregations", wrongf("%v", err))
 		return
+	}
+	if n := of.LongestKey(); n < shortKey {
+		d.warn(at, "aggregations", "one reading is in so many windows that one whose key has more than about %d bytes, with the name of its aggregation, is refused as %s",
+			n, job.TooManyUpdates)
 	}
 	if n := of.ReadingsOfRecord(); j.Input.Format.Each != "" && !j.Input.Rekey.On && n < fewReadings {
 		d.warn(at, "aggregations", "one reading is in so many windows that a record may hold about %d readings of different keys; what is beyond is refused as %s",

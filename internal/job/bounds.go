@@ -73,6 +73,13 @@ func (c *Config) ReadingsOfRecord() int {
 	return min(MaxUpdates/max(1, most.updates), MaxFolds/max(1, most.folds))
 }
 
+// longestKey is how many bytes a changelog key may have so that a record of one reading fits.
+func (r reach) longestKey() int { return MaxUpdateBytes/max(1, r.updates) - task.PerRecord }
+
+// LongestKey is how many bytes the changelog key of a reading may have: name of the aggregation, key fields and window. It looks
+// at what CheckReach looks at.
+func (c *Config) LongestKey() int { return c.reach().longestKey() }
+
 // spent is how much of its bounds the present record has used, beside what the View counts.
 type spent struct {
 	folds int
@@ -87,6 +94,10 @@ func (j *Job) fits(v *task.View, size int) (fault, bool) {
 		j.spent.folds+j.reach.folds <= MaxFolds {
 		j.spent.folds += j.reach.folds
 		return fault{}, true
+	}
+	if need := j.reach.updates * (size + task.PerRecord); need > MaxUpdateBytes {
+		return fault{reason: TooManyUpdates, detail: fmt.Sprintf("the reading may change %d entries and updates with %d bytes, for its key has %d: one record may "+
+			"change %d bytes; want a key of at most %d, or fewer windows for each time", j.reach.updates, need, size, MaxUpdateBytes, j.reach.longestKey())}, false
 	}
 	return fault{reason: TooManyUpdates, detail: fmt.Sprintf("the record's readings before this one change %d entries and updates with %d bytes in %d folds, "+
 		"and this one may change another %d with %d bytes in %d: one record may change %d with %d bytes in %d; send it in parts",

@@ -76,7 +76,7 @@ func TestRecordOfLongKeys(t *testing.T) {
 	if c := r.counters(); c.DeadLettered != 51 || c.Accepted != 0 || r.task.Base().Live() != 0 {
 		t.Errorf("%+v", c)
 	}
-	if text := r.dead[0].header(HeaderDetail); len(text) > maxDetail || strings.Contains(text, "ggg") || !strings.Contains(text, "send it in parts") {
+	if text := r.dead[0].header(HeaderDetail); len(text) > maxDetail || strings.Contains(text, "ggg") || !strings.Contains(text, "want a key of at most 11554") {
 		t.Errorf("detail %q", text)
 	}
 	tumbling := newRun(t, crowd(window.Tumbling{Size: window.Minute}))
@@ -183,5 +183,33 @@ func TestReachOfAReading(t *testing.T) {
 		more := config.Aggregations[0]
 		more.Name = fmt.Sprint("more", n)
 		config.Aggregations = append(config.Aggregations, more)
+	}
+}
+
+// TestRepetitionsNeedNoRoom: what dedup leaves out changes nothing, so a record that has been taken up in two parts is not refused
+// when it comes a third time.
+func TestRepetitionsNeedNoRoom(t *testing.T) {
+	c := crowd(everyMinute)
+	c.Dedup.Within = window.Hour
+	r := newRun(t, c)
+	const readings, fit = 4000, MaxFolds / 1440
+	var b bytes.Buffer
+	b.WriteString(`{"group":"g","m":[`)
+	for i := range readings {
+		fmt.Fprintf(&b, `%s{"device":"d","ts":%d,"value":1}`, ","[:min(i, 1)], t0+i)
+	}
+	b.WriteString("]}")
+	whole := func(offset int64, headers ...task.Header) {
+		r.feed(task.Input{Offset: offset, Epoch: 1, Timestamp: t0, Key: []byte("g"), Value: b.Bytes(), Headers: headers})
+		r.commit()
+	}
+	whole(0)
+	if len(r.dead) != 1 || r.dead[0].header(HeaderIndex) != fmt.Sprintf("%d-%d", fit, readings-1) {
+		t.Fatalf("%d dead letters", len(r.dead))
+	}
+	whole(1, r.dead[0].headers...)
+	whole(2)
+	if c := r.counters(); len(r.dead) != 1 || c.Accepted != readings || c.Duplicates != readings {
+		t.Errorf("%d dead letters, %+v", len(r.dead), c)
 	}
 }

@@ -168,15 +168,15 @@ func (j *Job) judge(v *task.View, in *task.Input, i int) error {
 		j.refuseReading(v, in, i, j.tooLarge(size))
 		return nil
 	}
-	if fault, ok := j.fits(v, size); !ok {
-		j.refuseReading(v, in, i, fault)
-		return nil
-	}
 	if j.memory != nil {
 		if known, err := j.memory.knows(v); known || err != nil {
 			counters.Duplicates++
 			return err
 		}
+	}
+	if fault, ok := j.fits(v, size); !ok {
+		j.refuseReading(v, in, i, fault)
+		return nil
 	}
 	counters.Accepted++
 	if j.config.Part != Relayed { // the relay has counted them, and hands on what its values are
