@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tidemark-streams/tidemark/internal/job"
 	"github.com/tidemark-streams/tidemark/internal/proof/oracle"
 )
 
@@ -201,5 +202,26 @@ func TestParseLine(t *testing.T) {
 	}
 	if _, err := ParseDump([]byte(good + "\n\n")); err == nil {
 		t.Error("an empty line was taken")
+	}
+}
+
+// Dead letters for bounds that the oracle does not have are no anomalies of the job, and are not passed over either.
+func TestUnjudged(t *testing.T) {
+	for _, reason := range unjudged {
+		got := &Observed{Dead: []Output{{Offset: 3, Reason: "syntax"}, {Offset: 7, Partition: 2, Reason: reason}}}
+		if err := Unjudged(got); err == nil || !strings.Contains(err.Error(), "offset 7 of input partition 2 is refused as "+reason) {
+			t.Errorf("%s: %v", reason, err)
+		}
+		if _, known := reasonFaults[reason]; known {
+			t.Errorf("%s stands for a fault of the oracle's", reason)
+		}
+		if err := Unjudged(&Observed{Dead: got.Dead[:1]}); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, reason := range job.Reasons() {
+		if _, known := reasonFaults[string(reason)]; !known && !slices.Contains(unjudged, string(reason)) {
+			t.Errorf("nobody judges %s", reason)
+		}
 	}
 }

@@ -117,9 +117,25 @@ var reasonFaults = map[string][]oracle.Fault{
 	"wrong_partition":   {oracle.FaultWrongPartition},
 	"out_of_range":      {oracle.FaultRange},
 	"no_value":          {oracle.FaultValue},
+	"not_whole":         {oracle.FaultValue},
 	"bad_number":        {oracle.FaultValue},
 	"no_match":          {oracle.FaultKey, oracle.FaultTime, oracle.FaultValue},
 	"registry_framing":  {oracle.FaultJSON},
+}
+
+// unjudged are the reasons that come of bounds on a record which the oracle does not have.
+var unjudged = []string{"too_many_updates", "too_many_readings", "too_large"}
+
+// Unjudged says that readings were refused which the oracle takes up, so that a comparison says nothing of the job; nil when there
+// are none.
+func Unjudged(got *Observed) error {
+	for i := range got.Dead {
+		if o := &got.Dead[i]; slices.Contains(unjudged, o.Reason) {
+			return fmt.Errorf("the record at offset %d of input partition %d is refused as %s, a bound that the oracle does not have: this input cannot be judged; "+
+				"verify the job with an input in which these readings come in smaller records", o.Offset, o.Partition, o.Reason)
+		}
+	}
+	return nil
 }
 
 // reasonFits tells whether a reason names one of the faults that a record has.

@@ -295,6 +295,9 @@ func (c *chapter) judge(ctx context.Context, readings int64, last bool) error {
 		}
 	}
 	if len(anomalies) > 0 {
+		if err := proof.Unjudged(&sight.Observed); err != nil {
+			return err
+		}
 		for _, a := range anomalies {
 			c.found(a)
 		}
