@@ -45,6 +45,19 @@ func (l narrowLog) Fetch(ctx context.Context, position int64, maxBytes int, wait
 	return l.Log.Fetch(ctx, position, min(maxBytes, 300), wait)
 }
 
+// newLongWorld is one in which a job with a long changelog has lived, and has no local state.
+func newLongWorld(t *testing.T) *world {
+	w := newWorld(t, 2)
+	w.produce(6_000)
+	o := w.options()
+	o.Commit.MaxRecords = 4
+	w.run(o)
+	if err := os.RemoveAll(filepath.Join(w.dir, "job")); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
 // TestS53ProcessesThatNeverLiveLongEnough: with its local state lost a job is started again and again, and each process is
 // stopped long before it could have restored a task. With a checkpoint interval that is shorter than such a life all tasks
 // are restored in the end; with a longer one none ever is. What comes out then is right.
@@ -52,14 +65,7 @@ func TestS53ProcessesThatNeverLiveLongEnough(t *testing.T) {
 	const tries, perLife = 60, 60
 	for name, interval := range map[string]time.Duration{"a part in each life": time.Nanosecond, "none": time.Hour} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, 2)
-			w.produce(6_000)
-			o := w.options()
-			o.Commit.MaxRecords = 4 // a long changelog
-			w.run(o)
-			if err := os.RemoveAll(filepath.Join(w.dir, "job")); err != nil {
-				t.Fatal(err)
-			}
+			w := newLongWorld(t)
 			lives, from := 0, map[int32]string{}
 			for ; lives < tries && len(from) < 2; lives++ {
 				w.shortLife(interval, perLife, from)

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"os"
-	"path/filepath"
 	"regexp"
 	"runtime"
 	"strings"
@@ -228,15 +226,8 @@ func TestRunLeavesNothing(t *testing.T) {
 // A recovery that comes to nothing takes no memory any more, and must not be counted as if it did: after some of them there
 // would be no room for anything (R30).
 func TestFailedRecoveryTakesNoRoom(t *testing.T) {
-	w := newWorld(t, 2)
-	w.produce(6_000)
+	w := newLongWorld(t)
 	o := w.options()
-	o.Commit.MaxRecords = 4 // a long changelog
-	w.run(o)
-	if err := os.RemoveAll(filepath.Join(w.dir, "job")); err != nil {
-		t.Fatal(err)
-	}
-	o = w.options()
 	o.Cluster = narrow{w.cluster, &atomic.Bool{}}
 	var app *App
 	var most atomic.Int64

@@ -103,12 +103,13 @@ func (r *runner) tellRefused(before, after *record.Counters, messages []task.Mes
 		return
 	}
 	m := &messages[i]
-	reason, field := headerOf(m, job.HeaderReason), headerOf(m, job.HeaderField)
-	args := []any{"dead_letters", r.app.options.DeadLetter, "refused", t.dead, "of", t.in, "offset", headerOf(m, job.HeaderOffset), "reason", reason}
+	header := func(name string) string { return string(record.HeaderOf(m.Headers, name)) }
+	reason, field := header(job.HeaderReason), header(job.HeaderField)
+	args := []any{"dead_letters", r.app.options.DeadLetter, "refused", t.dead, "of", t.in, "offset", header(job.HeaderOffset), "reason", reason}
 	if field != "" {
 		args = append(args, "field", field)
 	}
-	args = append(args, "detail", headerOf(m, job.HeaderDetail))
+	args = append(args, "detail", header(job.HeaderDetail))
 	if n, ok := of.(nearer); ok {
 		if like := n.Near(reason, field, m.Value); like != "" {
 			args = append(args, "did_you_mean", like)
@@ -116,14 +117,4 @@ func (r *runner) tellRefused(before, after *record.Counters, messages []task.Mes
 	}
 	r.log.Warn("readings are refused: each is a dead letter that says why", args...)
 	*t = refusedTold{before: true, at: now()}
-}
-
-// headerOf is the value of a message's header, the last one of its name: a record's own ones come first.
-func headerOf(m *task.Message, name string) string {
-	for _, h := range slices.Backward(m.Headers) {
-		if h.Key == name {
-			return string(h.Value)
-		}
-	}
-	return ""
 }

@@ -139,10 +139,8 @@ func (l *letters) add(messages []task.Message) {
 }
 
 func reasonOf(m *task.Message) job.Reason {
-	for _, h := range m.Headers {
-		if h.Key == job.HeaderReason && slices.Contains(reasons, job.Reason(h.Value)) {
-			return job.Reason(h.Value)
-		}
+	if reason := job.Reason(record.HeaderOf(m.Headers, job.HeaderReason)); slices.Contains(reasons, reason) {
+		return reason
 	}
 	return otherReason
 }

@@ -84,9 +84,9 @@ func (a *resending) take(ctx context.Context, records []kafka.Record) error {
 	for i := range records {
 		r := &records[i]
 		switch {
-		case a.reason != "" && string(header(r, job.HeaderReason)) != a.reason:
+		case a.reason != "" && string(record.HeaderOf(r.Headers, job.HeaderReason)) != a.reason:
 			continue
-		case header(r, job.HeaderTruncated) != nil:
+		case record.HeaderOf(r.Headers, job.HeaderTruncated) != nil:
 			a.cut++
 			continue
 		}
@@ -107,19 +107,9 @@ func (a *resending) partition(r *kafka.Record) int32 {
 	if a.keyed && r.Key != nil {
 		return a.partitioner.Partition(r.Key, a.partitions)
 	}
-	came, err := strconv.ParseInt(string(header(r, job.HeaderPartition)), 10, 32)
+	came, err := strconv.ParseInt(string(record.HeaderOf(r.Headers, job.HeaderPartition)), 10, 32)
 	if err != nil || came < 0 {
 		return 0
 	}
 	return int32(came) % a.partitions
-}
-
-// header is the value of a header, nil for none.
-func header(r *record.Consumed, name string) []byte {
-	for _, h := range r.Headers {
-		if h.Key == name {
-			return h.Value
-		}
-	}
-	return nil
 }

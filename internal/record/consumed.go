@@ -6,6 +6,16 @@ type Header struct {
 	Value []byte
 }
 
+// HeaderOf is the value of the header of a name, the last one where there are several; nil for none.
+func HeaderOf(headers []Header, name string) []byte {
+	for i := len(headers) - 1; i >= 0; i-- {
+		if headers[i].Key == name {
+			return headers[i].Value
+		}
+	}
+	return nil
+}
+
 // Consumed is one delivered record, of any topic. Key, Value and Headers belong to the fetch that delivered it: they
 // stay valid as long as they are referenced and nobody modifies them.
 type Consumed struct {
