@@ -621,7 +621,7 @@ func TestD06LongRestore(t *testing.T) {
 		slow.Store(true)
 		w.cluster.Inject(func(c kafkatest.Call) kafkatest.Verdict {
 			if c.Op == kafkatest.OpFetch && c.Topic == "changelog" && slow.Load() {
-				<-time.After(15 * time.Second)
+				return kafkatest.Slow(15 * time.Second)
 			}
 			return kafkatest.Verdict{}
 		})

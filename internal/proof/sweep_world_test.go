@@ -75,7 +75,7 @@ func newSweepWorld(scene sweepScene, seed uint64) *sweepWorld {
 		w.disks[i] = storetest.NewStrict()
 	}
 	w.judge = w.judgeWhole
-	w.cluster.Inject(w.call)
+	w.cluster.InjectReentrant(w.call)
 	return w
 }
 

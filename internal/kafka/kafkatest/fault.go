@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
+	"time"
 
 	"github.com/tidemark-streams/tidemark/internal/kafka"
 )
@@ -48,6 +50,7 @@ type Verdict struct {
 	action action
 	err    error
 	part   int
+	delay  time.Duration
 }
 
 type action uint8
@@ -57,6 +60,7 @@ const (
 	failBefore
 	failAfter
 	hang
+	slow
 )
 
 // Fail makes the call fail with err before it has any effect.
@@ -71,6 +75,9 @@ func ApplyPart(n int, err error) Verdict { return Verdict{action: failAfter, err
 // Hang makes the call wait until its context ends, without any effect.
 func Hang() Verdict { return Verdict{action: hang} }
 
+// Slow lets the call proceed after d, or fail if its context ends before that.
+func Slow(d time.Duration) Verdict { return Verdict{action: slow, delay: d} }
+
 // faults holds the hook and counts.
 type faults struct {
 	hook     func(Call) Verdict
@@ -79,9 +86,25 @@ type faults struct {
 	injected map[Op]int
 }
 
-// Inject sets the hook that every operation passes before it happens; nil removes it. The hook is called without any
-// lock held, so it may use the cluster's controls: moving the log start between two requests is done here.
+// Inject sets the hook that every operation passes before it happens; nil removes it. The hook is asked
+// about one call at a time, however many are made side by side, so it may keep what it likes. It may use the cluster's
+// controls (moving the log start between two requests is done here), but no operation that passes a hook, and it must not
+// wait: that is what Hang and Slow are for.
 func (c *Cluster) Inject(hook func(Call) Verdict) {
+	if hook == nil {
+		c.InjectReentrant(nil)
+		return
+	}
+	var turn sync.Mutex
+	c.InjectReentrant(func(call Call) Verdict {
+		turn.Lock()
+		defer turn.Unlock()
+		return hook(call)
+	})
+}
+
+// InjectReentrant is Inject for a hook that makes calls itself: it is asked about each as it comes, also side by side.
+func (c *Cluster) InjectReentrant(hook func(Call) Verdict) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.faults.hook = hook
@@ -116,6 +139,12 @@ func (c *Cluster) pass(ctx context.Context, call Call, apply func(part int) erro
 	case hang:
 		<-ctx.Done()
 		return fail(kafka.ClassTransient, op, call.Topic, call.Partition, -1, ctx.Err())
+	case slow:
+		select {
+		case <-ctx.Done():
+			return fail(kafka.ClassTransient, op, call.Topic, call.Partition, -1, ctx.Err())
+		case <-time.After(v.delay):
+		}
 	}
 	part := -1
 	if v.action == failAfter {
