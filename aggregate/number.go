@@ -24,6 +24,11 @@ func AppendFloat(dst []byte, v float64) []byte {
 		}
 	}
 	size := math.Abs(v)
+	if size < shortBelow {
+		if millionths := int64(size*1e6 + 0.5); float64(millionths)/1e6 == size && millionths != 0 {
+			return appendShort(dst, millionths, math.Signbit(v))
+		}
+	}
 	if size == 0 || size >= 1e-6 && size < 1e21 {
 		return strconv.AppendFloat(dst, v, 'f', -1, 64)
 	}
@@ -32,6 +37,23 @@ func AppendFloat(dst []byte, v float64) []byte {
 	if n := len(dst); n >= 4 && dst[n-2] == '0' && (dst[n-3] == '-' || dst[n-3] == '+') {
 		dst[n-2] = dst[n-1]
 		dst = dst[:n-1]
+	}
+	return dst
+}
+
+// shortBelow bounds the numbers that are tried as whole millionths: all of those have at most 15 digits. No two texts of so
+// few digits stand for the same double, so one that reads back as v, which the division shows, is the shortest that does.
+const shortBelow = 1e9
+
+// appendShort appends whole millionths that are no integer.
+func appendShort(dst []byte, millionths int64, negative bool) []byte {
+	if negative {
+		dst = append(dst, '-')
+	}
+	dst = append(strconv.AppendInt(dst, millionths/1e6, 10), '.')
+	for rest, unit := millionths%1e6, int64(1e5); rest != 0; unit /= 10 {
+		dst = append(dst, byte('0'+rest/unit))
+		rest %= unit
 	}
 	return dst
 }

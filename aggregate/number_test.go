@@ -38,3 +38,18 @@ func TestAppendFloatReadsBack(t *testing.T) {
 		}
 	})
 }
+
+// Numbers of few decimals are written by a way of their own: they, their neighbours, and what is just too large for it.
+func TestAppendFloatOfFewDecimals(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		power := rapid.IntRange(0, 16).Draw(t, "power")
+		decimals := rapid.Int64Range(1, int64(math.Pow10(power))).Draw(t, "decimals")
+		v := float64(decimals) / math.Pow10(rapid.IntRange(0, 7).Draw(t, "point"))
+		for _, v := range []float64{v, -v, math.Nextafter(v, 0), math.Nextafter(v, math.Inf(1)), math.Nextafter(math.Nextafter(v, 0), 0)} {
+			got := string(AppendFloat(nil, v))
+			if want, _ := json.Marshal(v); got != string(want) {
+				t.Fatalf("%x is written as %s, by encoding/json as %s", v, got, want)
+			}
+		}
+	})
+}
