@@ -3,6 +3,7 @@ package bench
 import (
 	"cmp"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"testing"
@@ -105,9 +106,18 @@ func (m *machine) fold(b *testing.B, in []task.Input) {
 }
 
 func (m *machine) commit(b *testing.B) {
+	m.begin(b)
+	m.settle(b)
+}
+
+func (m *machine) begin(b *testing.B) {
 	if _, err := m.task.Begin(); err != nil {
 		b.Fatal(err)
 	}
+}
+
+// settle carries out what is left of a commit.
+func (m *machine) settle(b *testing.B) {
 	for effect := m.task.Next(); effect != task.EffectNone; effect = m.task.Next() {
 		if err := m.task.Did(effect); err != nil {
 			b.Fatal(err)
@@ -178,6 +188,44 @@ func benchmarkFold(b *testing.B, config job.Config, devices int, step float64, p
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "readings/s")
 }
 
+// BenchmarkFoldInTurn is what four tasks do in the whole job of docs/performance.md, in turn, so that they take each other's place in
+// the caches: a window holds two readings, and a commit is in flight while the readings of the next one are folded.
+func BenchmarkFoldInTurn(b *testing.B) {
+	const round, tasks, step, perCommit = 1 << 18, 4, 80, 1 << 14
+	random := rand.New(rand.NewPCG(1, 2))
+	all := inputs(round, 25_000, step)
+	random.Shuffle(round, func(i, j int) { all[i].Key, all[j].Key = all[j].Key, all[i].Key })
+	memory := make([]byte, 0, round*72) // as a fetch has them: one behind the other
+	for i := range all {
+		at := len(memory)
+		memory = append(append(memory, all[i].Key...), readingText(all[i].Key, all[i].Timestamp, i)...)
+		all[i].Key, all[i].Value = memory[at:][:8:8], memory[at+8:len(memory):len(memory)]
+	}
+	var list []*machine
+	for range tasks {
+		list = append(list, newMachine(b, 0, config()))
+	}
+	b.ReportAllocs()
+	b.ResetTimer()
+	for done := 0; done < b.N; done += round * tasks {
+		for at := 0; at < round; at += perCommit {
+			for chunk := at; chunk < at+perCommit; chunk += 2048 {
+				for _, m := range list {
+					m.fold(b, all[chunk:chunk+2048])
+				}
+			}
+			for _, m := range list {
+				m.settle(b)
+				m.begin(b)
+			}
+		}
+		b.StopTimer()
+		advance(all, round*step)
+		b.StartTimer()
+	}
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "readings/s")
+}
+
 // advance moves the inputs on in time and offset, for the next round.
 func advance(in []task.Input, by int64) {
 	const prefix = len(`{"device":"d-000000","ts":`)
@@ -199,15 +247,9 @@ func BenchmarkCommitEncode(b *testing.B) {
 	for done := 0; done < b.N; done += keys {
 		m.fold(b, in)
 		b.StartTimer()
-		if _, err := m.task.Begin(); err != nil {
-			b.Fatal(err)
-		}
+		m.begin(b)
 		b.StopTimer()
-		for effect := m.task.Next(); effect != task.EffectNone; effect = m.task.Next() {
-			if err := m.task.Did(effect); err != nil {
-				b.Fatal(err)
-			}
-		}
+		m.settle(b)
 		advance(in, 0)
 	}
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "keys/s")

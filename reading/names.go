@@ -27,7 +27,7 @@ const fewNames = 16
 // then, so emptying the slot is all there is to deleting.
 type nameSet struct {
 	names []name
-	table [2 * MaxNames]uint16 // 1 + index into names, 0 for none; linear probing; at most half full
+	table *[2 * MaxNames]uint16 // 1 + index into names, 0 for none; linear probing; at most half full; made when first needed
 	seed  maphash.Seed
 }
 
@@ -122,6 +122,9 @@ func (s *scanner) add(n *name, end, base, p int) int {
 		}
 	} else {
 		if len(open) == fewNames {
+			if s.table == nil {
+				s.table = new([2 * MaxNames]uint16)
+			}
 			for i := range open {
 				s.enter(&open[i], base, base+i)
 			}

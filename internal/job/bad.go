@@ -47,7 +47,7 @@ func (e *BadError) Unwrap() error { return task.ErrPermanent }
 // limitBad counts readings of a record that have been refused.
 func (j *Job) limitBad(v *task.View, in *task.Input, refused record.Count) error {
 	n, m := v.Counters(), &j.config.MaxBad
-	if at := j.record.Timestamp; j.config.Format.Timed(at) {
+	if at := j.now.record.Timestamp; j.config.Format.Timed(at) {
 		if period := record.Count(at / m.Per); period > n.RefusedPeriod {
 			n.RefusedPeriod, n.RefusedInIt = period, 0
 		}

@@ -95,6 +95,7 @@ func (e *entries) Delete(_ uint64, key []byte, diff record.Digest) {
 	e.digest = e.digest.Add(diff)
 }
 
+func (e *entries) Touch([]uint64) uint64 { return 0 }
 func (e *entries) Live() record.Count    { return record.Count(len(e.values)) }
 func (e *entries) Digest() record.Digest { return e.digest }
 

@@ -17,7 +17,7 @@ type Job struct {
 	config    Config
 	limits    Limits
 	layout    layout
-	reader    *reading.Reader
+	lineup    lineup
 	routing   routing
 	misrouted misrouted
 	names     []task.Aggregation
@@ -27,10 +27,9 @@ type Job struct {
 	handed    []int   // of a relay: the key fields that are handed on; nil for all
 	many      bool    // a record may hold another number of readings than one
 
-	record  reading.Record
-	headers headers
-	apart   apart // of the present record, when it may hold many readings
-	spent   spent // of its bounds
+	now   *opened // the present record
+	apart apart   // of the present record, when it may hold many readings
+	spent spent   // of its bounds
 
 	// The working form of dirty entries, by slot: the aggregation, the length of the window, and an accumulator for each
 	// value field. A length has a meaning where it is stored.
@@ -46,8 +45,11 @@ type Job struct {
 	value  []byte
 }
 
-// A Job is a Processor.
-var _ task.Processor = (*Job)(nil)
+// A Job is a Processor that reads ahead.
+var (
+	_ task.Processor = (*Job)(nil)
+	_ task.Preparer  = (*Job)(nil)
+)
 
 // New makes the Processor of one input partition out of partitions, that being the input topic's count at the task's
 // birth. The error lists everything that is wrong with the configuration, or names a limit that is too small for it.
@@ -62,16 +64,16 @@ func New(config Config, partition, partitions int32, limits Limits) (*Job, error
 	if config.Part == Relayed {
 		format = relayedFormat(&config.Format)
 	}
-	reader, err := reading.NewReader(format)
+	lineup, err := newLineup(&config, format)
 	if err != nil {
 		return nil, err
 	}
-	j := &Job{config: config, limits: limits, layout: newLayout(&config), reader: reader, names: config.aggregations(), memory: newMemory(&config)}
+	j := &Job{config: config, limits: limits, layout: newLayout(&config), lineup: lineup, names: config.aggregations(), memory: newMemory(&config)}
 	by, determined := config.partitionedBy()
 	j.routing = routing{by: by, determined: determined, partitioner: config.Partitioner, partition: partition, partitions: partitions}
 	j.handed = config.handed()
 	j.maxKey, j.reach = j.layout.maxKey(limits), config.reach()
-	j.record.Headers, j.many = &j.headers, format.Many()
+	j.many = format.Many()
 	j.apart.late = make([]lateReadings, len(j.layout.tables))
 	return j, j.checkLimits()
 }
@@ -118,35 +120,30 @@ func (j *Job) Process(v *task.View, in *task.Input) error {
 
 func (j *Job) process(v *task.View, in *task.Input) error {
 	counters := v.Counters()
-	j.headers.list, j.spent = in.Headers, spent{}
-	j.record.Value, j.record.Key, j.record.Timestamp = in.Value, in.Key, in.Timestamp
-	if j.config.Part == Relayed {
-		j.record.Timestamp = relayedTimestamp(in.Value)
-	}
-	if !j.config.Format.Timed(j.record.Timestamp) {
+	j.now, j.spent = j.take(in), spent{}
+	if !j.config.Format.Timed(j.now.record.Timestamp) {
 		counters.Untimed++
 	}
-	n, refusal := j.reader.Open(&j.record)
-	switch {
-	case refusal != nil:
+	switch o := j.now; {
+	case o.refusal != nil:
 		counters.In++
-		j.refuse(v, in, faultOf(refusal))
+		j.refuse(v, in, faultOf(o.refusal))
 		return nil
-	case n == 0:
+	case o.n == 0:
 		counters.In++
 		counters.Filtered++
 		return nil
 	case !j.many:
 		return j.judge(v, in, 0)
 	}
-	return j.judgeMany(v, in, n)
+	return j.judgeMany(v, in, j.now.n)
 }
 
 // judge judges the i-th reading of the open record.
 func (j *Job) judge(v *task.View, in *task.Input, i int) error {
 	counters := v.Counters()
 	counters.In++
-	read, refusal := j.reader.Reading(i)
+	read, refusal := j.now.reading(j, i)
 	if refusal != nil {
 		j.refuseReading(v, in, i, faultOf(refusal))
 		return nil
@@ -183,7 +180,7 @@ func (j *Job) judge(v *task.View, in *task.Input, i int) error {
 		counters.Inexact += record.Count(read.Inexact)
 	}
 	advance := read.Time
-	if at := j.record.Timestamp; j.config.Format.Timed(at) && at < advance {
+	if at := j.now.record.Timestamp; j.config.Format.Timed(at) && at < advance {
 		counters.Ahead++
 		advance = at
 	}

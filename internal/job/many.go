@@ -49,7 +49,7 @@ func (j *Job) judgeMany(v *task.View, in *task.Input, n int) error {
 	for i := range a.late {
 		a.late[i].which = a.late[i].which[:0]
 	}
-	a.only = parseIndexes(a.only[:0], j.headers.Header(HeaderIndex))
+	a.only = parseIndexes(a.only[:0], j.now.headers.Header(HeaderIndex))
 	only := a.only
 	for i := range n {
 		for len(only) > 0 && only[0].last < i {

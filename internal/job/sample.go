@@ -29,15 +29,13 @@ func (j *Job) Sample(records []task.Input, s *Sample) {
 	var why fault
 	for i := range records {
 		in := &records[i]
-		j.headers.list = in.Headers
-		j.record.Value, j.record.Key, j.record.Timestamp = in.Value, in.Key, in.Timestamp
-		n, refusal := j.reader.Open(&j.record)
-		if refusal != nil {
+		o := j.take(in)
+		if o.refusal != nil {
 			s.Readings, s.Refused = s.Readings+1, s.Refused+1
-			last, why = in, faultOf(refusal)
+			last, why = in, faultOf(o.refusal)
 		}
-		for k := range n {
-			switch read, refused := j.reader.Reading(k); {
+		for k := range o.n {
+			switch read, refused := o.reading(j, k); {
 			case refused != nil:
 				s.Readings, s.Refused = s.Readings+1, s.Refused+1
 				last, why = in, faultOf(refused)

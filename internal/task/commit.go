@@ -89,6 +89,9 @@ func (t *Task) Begin() (*Batch, error) {
 func (t *Task) closeSlice() (closed int, err error) {
 	o := t.view.open
 	for o.records() < t.options.MaxRecords && o.bytes < t.options.MaxBytes {
+		if closed%aheadMax == 0 {
+			t.view.touchAll(t.view.due.ahead(t.view.ahead.hashes[:]))
+		}
 		more, err := t.view.closeNext()
 		if err != nil || !more {
 			return closed, err
@@ -207,6 +210,9 @@ func (t *Task) Did(effect Effect) error {
 func (t *Task) merge() error {
 	o := t.view.flight
 	for i := range o.entries {
+		if i%aheadMax == 0 {
+			t.view.touchBase(o.entries[i:min(i+aheadMax, len(o.entries))])
+		}
 		d := &o.entries[i]
 		switch {
 		case !d.write():

@@ -116,6 +116,14 @@ func (x *dueIndex) take() (place Place, hash uint64, moving, ok bool) {
 	}
 }
 
+// ahead returns the hashes that take will return next, as far as they are at hand: at most len(dst), which they are put in.
+func (x *dueIndex) ahead(dst []uint64) []uint64 {
+	if len(x.due) == 0 {
+		return dst[:0]
+	}
+	return dst[:copy(dst, x.due[0].set.next(len(dst)))]
+}
+
 // missed tells that the entry of an element just taken is gone.
 func (x *dueIndex) missed(place Place) {
 	x.buckets[place].stale--
@@ -214,6 +222,17 @@ func (s *hashSet) addKid(hash uint64, depth int) {
 	i := int(hash >> (56 - 8*depth) & 0xff)
 	s.first = min(s.first, i)
 	s.kids[i].add(hash, depth+1)
+}
+
+// next returns up to n hashes that take will return next, in any order; none where their leaf is not sorted yet.
+func (s *hashSet) next(n int) []uint64 {
+	for s.kids != nil {
+		s = &s.kids[s.first]
+	}
+	if !s.sorted {
+		return nil
+	}
+	return s.leaf[max(0, len(s.leaf)-n):]
 }
 
 func (s *hashSet) take() (uint64, bool) {

@@ -126,6 +126,7 @@ func (b *mapBase) Delete(_ uint64, key []byte, diff record.Digest) {
 	b.digest = b.digest.Add(diff)
 }
 
+func (b *mapBase) Touch([]uint64) uint64 { return 0 }
 func (b *mapBase) Live() record.Count    { return record.Count(len(b.entries)) }
 func (b *mapBase) Digest() record.Digest { return b.digest }
 

@@ -2,26 +2,29 @@ package task
 
 import (
 	"bytes"
+	"math/bits"
 
 	"github.com/tidemark-streams/tidemark/internal/record"
 )
 
 // dirty is one entry of an overlay: a key that was touched, what was below it, and after encoding its new value.
+//
+// What a look-up needs comes first: one line of the processor's cache.
 type dirty struct {
 	hash     uint64
-	old      record.Digest // of the entry below this overlay, when there is one
-	fresh    record.Digest // of the encoded entry
-	place    Place
-	below    Place // of the entry below this overlay, when there is one
 	keyOff   uint32
 	keyLen   uint32
-	valueOff uint32
-	valueLen uint32
-	bucket   uint32 // where the table points to this entry
+	place    Place
 	record   uint32 // the last one of the batch that touched the entry, counted from 1
 	existed  bool   // an entry with this key lives below this overlay
 	deleted  bool
-	gone     bool // deleted without a result; an update before may have told it
+	gone     bool   // deleted without a result; an update before may have told it
+	bucket   uint32 // where the table points to this entry
+	valueOff uint32
+	valueLen uint32
+	below    Place         // of the entry below this overlay, when there is one
+	old      record.Digest // of the entry below this overlay, when there is one
+	fresh    record.Digest // of the encoded entry
 }
 
 // write tells whether the commit of this overlay writes a changelog record for the entry: all but those born and
@@ -44,7 +47,8 @@ type output struct {
 // overlay is a delta of the whole task on top of what is below it: entries, deletions, outputs and, in meta, everything
 // else that a commit moves: stream time, closed ends, counters, position, anchor. Dropping it leaves no trace (V10).
 type overlay struct {
-	table   []uint64 // open addressing: high half of the hash, index of the entry + 1
+	table   []uint64 // open addressing, in the order of hashes: low half of the hash, index of the entry + 1
+	shift   uint8    // of a hash, to its home in the table
 	entries []dirty
 	keys    []byte
 	values  []byte // filled by encode
@@ -58,7 +62,10 @@ type overlay struct {
 	bytes   int // rough size of what would be written
 }
 
-const minTable = 64
+const (
+	minTable = 64
+	lowHalf  = 1<<32 - 1
+)
 
 // find returns the index of a key's entry, or -1.
 func (o *overlay) find(hash uint64, key []byte) int {
@@ -66,12 +73,12 @@ func (o *overlay) find(hash uint64, key []byte) int {
 		return -1
 	}
 	mask := uint64(len(o.table) - 1)
-	for i := hash & mask; ; i = (i + 1) & mask {
+	for i := hash >> o.shift; ; i = (i + 1) & mask {
 		word := o.table[i]
 		if word == 0 {
 			return -1
 		}
-		if word>>32 == hash>>32 {
+		if word>>32 == hash&lowHalf {
 			at := int(uint32(word)) - 1
 			if d := &o.entries[at]; d.hash == hash && bytes.Equal(o.key(d), key) {
 				return at
@@ -86,9 +93,9 @@ func (o *overlay) each(hash uint64, fn func(at int) bool) {
 		return
 	}
 	mask := uint64(len(o.table) - 1)
-	for i := hash & mask; o.table[i] != 0; i = (i + 1) & mask {
+	for i := hash >> o.shift; o.table[i] != 0; i = (i + 1) & mask {
 		word := o.table[i]
-		if word>>32 != hash>>32 {
+		if word>>32 != hash&lowHalf {
 			continue
 		}
 		if at := int(uint32(word)) - 1; o.entries[at].hash == hash && !fn(at) {
@@ -112,16 +119,17 @@ func (o *overlay) insert(hash uint64, key []byte) int {
 func (o *overlay) link(at int) {
 	d := &o.entries[at]
 	mask := uint64(len(o.table) - 1)
-	i := d.hash & mask
+	i := d.hash >> o.shift
 	for o.table[i] != 0 {
 		i = (i + 1) & mask
 	}
-	o.table[i] = d.hash>>32<<32 | uint64(at+1)
+	o.table[i] = d.hash<<32 | uint64(at+1)
 	d.bucket = uint32(i)
 }
 
 func (o *overlay) grow() {
 	o.table = make([]uint64, max(minTable, 2*len(o.table)))
+	o.shift = uint8(64 - bits.TrailingZeros(uint(len(o.table))))
 	for at := range o.entries {
 		o.link(at)
 	}

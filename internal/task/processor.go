@@ -69,6 +69,14 @@ type Aggregation struct {
 	Silent      bool // it never emits a result, and needs no topic for any
 }
 
+// Preparer is a Processor that looks at records before their turn.
+type Preparer interface {
+	// Prepare is told the next records to be processed, a few of them, and appends the hashes of keys that they will touch, as
+	// many of them as it cares to. Not all of the records need follow: what was prepared before is void. It changes nothing
+	// that anybody could see, and a fault that it meets is for Process to meet again.
+	Prepare(in []Input, hashes []uint64) []uint64
+}
+
 // Updater is a Processor that tells how entries stand before they close.
 type Updater interface {
 	// Update emits how a dirty entry stands, through the View: once for each entry and commit, and not for those that are
@@ -104,6 +112,9 @@ type Base interface {
 	Put(hash uint64, key, value []byte, diff record.Digest)
 	// Delete removes an entry; diff is minus the digest of the old one. A missing key is a programmer's error.
 	Delete(hash uint64, key []byte, diff record.Digest)
+	// Touch reads what the other methods will look at for keys with these hashes, so that their cache misses wait side by
+	// side. It changes nothing, and its result has no meaning.
+	Touch(hashes []uint64) uint64
 	// Live is the number of entries and Digest the running digest.
 	Live() record.Count
 	Digest() record.Digest

@@ -22,6 +22,8 @@ type Options struct {
 type Task struct {
 	options   Options
 	view      View
+	preparer  Preparer // the Processor, if it is one,
+	hashes    []uint64 // and what it returned last
 	spare     *overlay
 	committed *record.Commit // the commit record the base stands for
 	batch     Batch          // the commit in flight
@@ -59,6 +61,7 @@ func New(base Base, proc Processor, committed *record.Commit, options Options) (
 	}
 	t.view = View{base: base, proc: proc, open: &overlay{meta: *t.committed.Clone()}, due: newDueIndex(len(proc.Aggregations())),
 		starts: newStartIndex(), traits: proc.Aggregations(), arena: math.MaxUint32}
+	t.preparer, _ = proc.(Preparer)
 	if err := t.index(); err != nil {
 		return nil, err
 	}
@@ -187,6 +190,10 @@ func (t *Task) Fold(in []Input) (consumed int, err error) {
 	for i := range in {
 		if t.Full() || t.view.work >= foldWork {
 			break
+		}
+		if i%aheadRecords == 0 && t.preparer != nil {
+			t.hashes = t.preparer.Prepare(in[i:min(i+aheadRecords, len(in))], t.hashes[:0])
+			t.view.touchAll(t.hashes)
 		}
 		r := &in[i]
 		consumed = i + 1

@@ -33,6 +33,7 @@ type View struct {
 	probe  []byte        // scratch: key of an entry that is looked for
 	clock  []byte        // scratch: key of a clock
 	search search        // of locate
+	ahead  ahead         // what is about to be looked up
 
 	touched  touched // by the present record
 	work     int     // touches since Fold was called

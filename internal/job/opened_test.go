@@ -1,0 +1,85 @@
+package job
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+
+	"github.com/tidemark-streams/tidemark/aggregate"
+	"github.com/tidemark-streams/tidemark/internal/task"
+	"github.com/tidemark-streams/tidemark/window"
+)
+
+// TestReadingAheadChangesNothing: what a commit holds is the same with records read ahead and one by one, with refused, late and
+// repeated ones among them, whatever parts they are folded in (I11).
+func TestReadingAheadChangesNothing(t *testing.T) {
+	seed := rand.Uint64()
+	defer func() {
+		if t.Failed() {
+			t.Logf("seed %d", seed)
+		}
+	}()
+	for _, kind := range []window.Kind{hourly, tenfold, window.Session{Gap: window.Hour}} {
+		run := func(ahead int, part func(*rand.Rand) int) []string {
+			random := rand.New(rand.NewPCG(seed, 1))
+			machine, j, in := newBench(t, 3000, 50, kind, aggregate.Plain, 0)
+			j.lineup.list = j.lineup.list[:ahead]
+			for i := range in {
+				switch random.IntN(10) {
+				case 0:
+					in[i].Value = []byte(`{"device":"dev-000001","ts":` + fmt.Sprint(random.IntN(100)))
+				case 1:
+					in[i].Value = fmt.Appendf(nil, `{"device":"%s","ts":%d,"value":1}`, in[i].Key, in[i].Timestamp-int64(random.IntN(5))*window.Hour)
+				case 2:
+					in[i].Offset = int64(random.IntN(i + 1)) // most of them repeat what was folded
+				}
+			}
+			for folded := 0; folded < len(in); {
+				n := min(len(in)-folded, part(random))
+				fold(t, machine, in[folded:folded+n])
+				folded += n
+			}
+			if c := machine.Committed(); c.Number != 0 {
+				t.Fatalf("commit %d was begun", c.Number)
+			}
+			return messagesOf(t, machine)
+		}
+		want := run(1, func(*rand.Rand) int { return 3000 })
+		for name, got := range map[string][]string{
+			"all at once": run(maxAhead, func(*rand.Rand) int { return 3000 }),
+			"in parts":    run(maxAhead, func(r *rand.Rand) int { return 1 + r.IntN(2*maxAhead) }),
+		} {
+			if !reflect.DeepEqual(got, want) {
+				t.Errorf("%v, %s: %d messages, without reading ahead %d, or others", kind, name, len(got), len(want))
+			}
+		}
+	}
+}
+
+// messagesOf are the messages of a commit as texts.
+func messagesOf(t *testing.T, machine *task.Task) (list []string) {
+	batch, err := machine.Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range batch.Messages {
+		list = append(list, fmt.Sprintf("%d %d %q %q", m.Sink, m.Aggregation, m.Key, m.Value))
+	}
+	return list
+}
+
+// TestPanicAheadIsNotItsPredecessors: a record that cannot be read for a fault of the program is met at its own turn, not while
+// the records before it are waiting to be folded: skip would pass one of those (I8).
+func TestPanicAheadIsNotItsPredecessors(t *testing.T) {
+	machine, j, in := newBench(t, maxAhead, maxAhead, hourly, aggregate.Plain, 0)
+	j.lineup.list[3].reader = nil
+	j.Prepare(in, nil)
+	if j.lineup.past != 3 {
+		t.Fatalf("%d records were read ahead of the panic, want 3", j.lineup.past)
+	}
+	fold(t, machine, in)
+	if got := machine.Position(); got != maxAhead {
+		t.Errorf("position %d, want %d", got, maxAhead)
+	}
+}
