@@ -41,8 +41,12 @@ func (o *opened) reading(j *Job, i int) (*reading.Reading, *reading.Refusal) {
 	return o.read, o.refused
 }
 
-// maxAhead is how many records are read ahead.
+// maxAhead is how many records are read ahead, as many as a task tells.
 const maxAhead = 8
+
+// maxSmall bounds, in bytes, the records that are read ahead: what the readers keep of them must stay small with many tasks (I13), and
+// to read a larger one takes longer than to wait for memory.
+const maxSmall = 4 << 10
 
 // maxForeseen is for how many entries the cache misses are worth waiting for together.
 const maxForeseen = 64
@@ -94,6 +98,9 @@ func (j *Job) Prepare(in []task.Input, hashes []uint64) []uint64 {
 	// A panic is about a later record than the one whose turn it is: Process meets it again, when it is.
 	defer func() { _ = recover() }()
 	for i := range in[:min(len(in), len(l.list))] {
+		if len(in[i].Value) > maxSmall {
+			break
+		}
 		o := &l.list[i]
 		o.in = nil
 		o.open(j, &in[i])

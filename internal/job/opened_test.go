@@ -1,6 +1,7 @@
 package job
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"reflect"
@@ -77,6 +78,22 @@ func TestPanicAheadIsNotItsPredecessors(t *testing.T) {
 	j.Prepare(in, nil)
 	if j.lineup.past != 3 {
 		t.Fatalf("%d records were read ahead of the panic, want 3", j.lineup.past)
+	}
+	fold(t, machine, in)
+	if got := machine.Position(); got != maxAhead {
+		t.Errorf("position %d, want %d", got, maxAhead)
+	}
+}
+
+// TestLargeRecordsAreNotReadAhead: only one reader of a task grows with what its records hold (I13).
+func TestLargeRecordsAreNotReadAhead(t *testing.T) {
+	machine, j, in := newBench(t, maxAhead, maxAhead, hourly, aggregate.Plain, 0)
+	for _, i := range []int{2, 5} {
+		in[i].Value = append(in[i].Value, bytes.Repeat([]byte{' '}, maxSmall)...)
+	}
+	j.Prepare(in, nil)
+	if j.lineup.past != 2 {
+		t.Errorf("%d records were read ahead of a large one, want 2", j.lineup.past)
 	}
 	fold(t, machine, in)
 	if got := machine.Position(); got != maxAhead {
