@@ -15,6 +15,7 @@ import (
 // TestReadingAheadChangesNothing: what a commit holds is the same with records read ahead and one by one, with refused, late and
 // repeated ones among them, whatever parts they are folded in (I11).
 func TestReadingAheadChangesNothing(t *testing.T) {
+	const readings = 8000 // of half as many devices: the task begins to look ahead on the way
 	seed := rand.Uint64()
 	defer func() {
 		if t.Failed() {
@@ -24,8 +25,9 @@ func TestReadingAheadChangesNothing(t *testing.T) {
 	for _, kind := range []window.Kind{hourly, tenfold, window.Session{Gap: window.Hour}} {
 		run := func(ahead int, part func(*rand.Rand) int) []string {
 			random := rand.New(rand.NewPCG(seed, 1))
-			machine, j, in := newBench(t, 3000, 50, kind, aggregate.Plain, 0)
+			machine, j, in := newBench(t, readings, readings/2, kind, aggregate.Plain, 0)
 			j.lineup.list = j.lineup.list[:ahead]
+			last := &j.lineup.list[ahead-1]
 			for i := range in {
 				switch random.IntN(10) {
 				case 0:
@@ -44,11 +46,14 @@ func TestReadingAheadChangesNothing(t *testing.T) {
 			if c := machine.Committed(); c.Number != 0 {
 				t.Fatalf("commit %d was begun", c.Number)
 			}
+			if ahead > 1 && last.record.Value == nil {
+				t.Fatal("no record was read ahead")
+			}
 			return messagesOf(t, machine)
 		}
-		want := run(1, func(*rand.Rand) int { return 3000 })
+		want := run(1, func(*rand.Rand) int { return readings })
 		for name, got := range map[string][]string{
-			"all at once": run(maxAhead, func(*rand.Rand) int { return 3000 }),
+			"all at once": run(maxAhead, func(*rand.Rand) int { return readings }),
 			"in parts":    run(maxAhead, func(r *rand.Rand) int { return 1 + r.IntN(2*maxAhead) }),
 		} {
 			if !reflect.DeepEqual(got, want) {

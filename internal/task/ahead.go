@@ -10,11 +10,17 @@ const aheadMax = 16
 // aheadRecords is how many records are prepared together.
 const aheadRecords = 8
 
+// aheadLeast is how many entries a task has before its records are prepared: fewer stay in the caches by themselves.
+const aheadLeast = 2048
+
 // ahead are the hashes of entries that are about to be looked up.
 type ahead struct {
 	hashes [aheadMax]uint64
 	sum    uint64 // keeps the reads from being removed
 }
+
+// wide tells whether it is worth looking ahead.
+func (v *View) wide() bool { return len(v.open.entries)+int(v.base.Live()) >= aheadLeast }
 
 // touchAll reads what looking up entries with these hashes will look at.
 func (v *View) touchAll(hashes []uint64) {

@@ -191,9 +191,8 @@ func (t *Task) Fold(in []Input) (consumed int, err error) {
 		if t.Full() || t.view.work >= foldWork {
 			break
 		}
-		if i%aheadRecords == 0 && t.preparer != nil {
-			t.hashes = t.preparer.Prepare(in[i:min(i+aheadRecords, len(in))], t.hashes[:0])
-			t.view.touchAll(t.hashes)
+		if i%aheadRecords == 0 {
+			t.prepare(in[i:])
 		}
 		r := &in[i]
 		consumed = i + 1
@@ -220,6 +219,19 @@ func (t *Task) Fold(in []Input) (consumed int, err error) {
 		t.lastKey, t.lastAt = len(in[last].Key), in[last].Offset
 	}
 	return consumed, nil
+}
+
+// prepare looks ahead at the next records, if that is worth it; what was prepared before is void in any case.
+func (t *Task) prepare(in []Input) {
+	if t.preparer == nil {
+		return
+	}
+	n := 0
+	if t.view.wide() {
+		n = min(aheadRecords, len(in))
+	}
+	t.hashes = t.preparer.Prepare(in[:n], t.hashes[:0])
+	t.view.touchAll(t.hashes)
 }
 
 // anchor is the anchor after the records folded so far.
