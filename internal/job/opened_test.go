@@ -80,13 +80,19 @@ func messagesOf(t *testing.T, machine *task.Task) (list []string) {
 func TestPanicAheadIsNotItsPredecessors(t *testing.T) {
 	machine, j, in := newBench(t, maxAhead, maxAhead, hourly, aggregate.Plain, 0)
 	j.lineup.list[3].reader = nil
+	readsAhead(t, machine, j, in, 3)
+}
+
+// readsAhead fails unless the first want records are read ahead and no more, and all are folded.
+func readsAhead(t *testing.T, machine *task.Task, j *Job, in []task.Input, want int) {
+	t.Helper()
 	j.Prepare(in, nil)
-	if j.lineup.past != 3 {
-		t.Fatalf("%d records were read ahead of the panic, want 3", j.lineup.past)
+	if j.lineup.past != want {
+		t.Errorf("%d records were read ahead, want %d", j.lineup.past, want)
 	}
 	fold(t, machine, in)
-	if got := machine.Position(); got != maxAhead {
-		t.Errorf("position %d, want %d", got, maxAhead)
+	if got := machine.Position(); int(got) != len(in) {
+		t.Errorf("position %d, want %d", got, len(in))
 	}
 }
 
@@ -96,12 +102,5 @@ func TestLargeRecordsAreNotReadAhead(t *testing.T) {
 	for _, i := range []int{2, 5} {
 		in[i].Value = append(in[i].Value, bytes.Repeat([]byte{' '}, maxSmall)...)
 	}
-	j.Prepare(in, nil)
-	if j.lineup.past != 2 {
-		t.Errorf("%d records were read ahead of a large one, want 2", j.lineup.past)
-	}
-	fold(t, machine, in)
-	if got := machine.Position(); got != maxAhead {
-		t.Errorf("position %d, want %d", got, maxAhead)
-	}
+	readsAhead(t, machine, j, in, 2)
 }
