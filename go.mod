@@ -6,6 +6,7 @@ require (
 	github.com/cockroachdb/pebble/v2 v2.1.7 // its vfs: the file system seam, in memory and crashable
 	github.com/google/go-cmp v0.7.0 // differences in tests
 	github.com/influxdata/line-protocol/v2 v2.2.1 // produce: line protocol by the rules of its inventor, with line and column
+	github.com/pierrec/lz4/v4 v4.1.33 // batches packed in small blocks
 	github.com/prometheus/client_golang v1.25.0 // metrics
 	github.com/rogpeppe/go-internal v1.16.0 // testscript: the command line's tests
 	github.com/schollz/progressbar/v3 v3.19.1 // progress on a terminal
@@ -38,7 +39,6 @@ require (
 	github.com/kr/text v0.2.0 // indirect
 	github.com/mitchellh/colorstring v0.0.0-20190213212951-d06e56a500db // indirect
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
-	github.com/pierrec/lz4/v4 v4.1.33 // indirect
 	github.com/pkg/errors v0.9.1 // indirect
 	github.com/prometheus/client_model v0.6.3 // indirect
 	github.com/prometheus/common v0.72.0 // indirect

@@ -65,7 +65,11 @@ type slot struct {
 func newOutbox(codec Compression, buffers *sync.Pool) (outbox, error) {
 	o := outbox{index: map[partKey]*part{}, buffers: buffers}
 	var err error
-	o.compress, err = kgo.DefaultCompressor(codec.codec())
+	if codec == CompressionDefault || codec == CompressionLZ4 {
+		o.compress, err = newFrames()
+	} else {
+		o.compress, err = kgo.DefaultCompressor(codec.codec())
+	}
 	return o, err
 }
 

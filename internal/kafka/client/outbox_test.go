@@ -216,3 +216,17 @@ func BenchmarkOutbox(b *testing.B) {
 		})
 	}
 }
+
+// A batch is packed in blocks of 64 KiB without checksums: the frame's head says so (LZ4 frame format 1.6: version 1, blocks
+// that stand alone; the size of blocks; the head's own checksum).
+func TestFramesAreOfSmallBlocks(t *testing.T) {
+	o, err := newOutbox(CompressionDefault, &pool)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.fill([]kafka.Message{{Topic: "t", Value: make([]byte, 300_000)}}, 0)
+	body := (*o.seal(o.parts[0], kafka.Producer{}).buf)[batchHead:]
+	if got := hex.EncodeToString(body[:7]); got != "04224d18604082" {
+		t.Errorf("the frame begins with %s, want 04224d18604082", got)
+	}
+}
