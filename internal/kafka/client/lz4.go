@@ -7,9 +7,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// frames packs batches as LZ4 frames of blocks of 64 KiB, as Java's producers do, where kgo has one block for all: packing
-// takes two thirds of the time, for a block and its table stay in the caches, as they do with whoever unpacks it, and the
-// buffer is not 4 MiB. There is no checksum, for the batch has one. Not for concurrent use.
+// frames packs batches as LZ4 frames of blocks of 64 KiB, as Java's producers do (Lz4BlockOutputStream), where kgo's blocks
+// are of up to 4 MiB: it takes less time (BenchmarkOutbox), and its buffer is as large as a block. There is no checksum, for
+// the batch has one. Not for concurrent use.
 type frames struct{ writer *lz4.Writer }
 
 func newFrames() (kgo.Compressor, error) {

@@ -64,11 +64,12 @@ type slot struct {
 
 func newOutbox(codec Compression, buffers *sync.Pool) (outbox, error) {
 	o := outbox{index: map[partKey]*part{}, buffers: buffers}
+	pack := codec.codec()
 	var err error
-	if codec == CompressionDefault || codec == CompressionLZ4 {
+	if pack == kgo.Lz4Compression() {
 		o.compress, err = newFrames()
 	} else {
-		o.compress, err = kgo.DefaultCompressor(codec.codec())
+		o.compress, err = kgo.DefaultCompressor(pack)
 	}
 	return o, err
 }

@@ -30,6 +30,12 @@ func chance(r *rand.Rand, n int) []kafka.Message {
 			return nil
 		case 1:
 			return []byte{}
+		case 2: // cannot be packed
+			b := make([]byte, r.IntN(most))
+			for i := range b {
+				b[i] = byte(r.Uint32())
+			}
+			return b
 		}
 		return bytes.Repeat([]byte{byte(r.IntN(256))}, r.IntN(most))
 	}
