@@ -158,6 +158,34 @@ func BenchmarkDelete(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/entry")
 }
 
+// BenchmarkTurnover closes windows and opens as many others, a tenth of the store at a time: what one of each takes.
+func BenchmarkTurnover(b *testing.B) {
+	b.ReportAllocs()
+	n := benchEntries()
+	order := rand.New(rand.NewPCG(3, 3)).Perm(n)
+	m := benchMemory(b, n, false)
+	var key []byte
+	value := make([]byte, benchValue+16)
+	worst, first, done := 0.0, 0, 0
+	for b.Loop() {
+		for burst := range slices.Chunk(order, n/10) {
+			for _, k := range burst {
+				key = benchKeyOf(key, first+k)
+				m.Delete(record.Hash(key), key, record.Digest{})
+			}
+			for _, k := range burst {
+				key = benchKeyOf(key, first+n+k)
+				m.Put(record.Hash(key), key, value[:benchValue+k%17], record.Digest{})
+			}
+			u := m.Usage()
+			worst = max(worst, float64(u.Used)/float64(u.Raw))
+		}
+		first, done = first+n, done+n
+	}
+	b.ReportMetric(worst, "worst-used/raw")
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(done), "ns/entry")
+}
+
 // BenchmarkScan measures the slices of a scan: what one costs the task.
 func BenchmarkScan(b *testing.B) {
 	n := benchEntries()

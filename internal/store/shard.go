@@ -45,6 +45,7 @@ func indexBits(n uint64) uint8 {
 type shard struct {
 	index ref // slots: tag and ref of an entry, 0 for a free one
 	page  ref // newest page
+	free  ref // the dead entry whose room is used next
 	live  uint32
 	used  uint32 // units of all entries in the pages, dead ones included
 	dead  uint32 // units of dead entries
@@ -55,7 +56,8 @@ type shard struct {
 }
 
 // entry is the memory from an entry's head on: a unit with the lengths of key (16 bits) and value (24 bits) and the
-// number of units it takes (24 bits), then key and value adjacent. A dead entry has a key length of 0.
+// number of units it takes (24 bits), then key and value adjacent. A dead entry has lengths of 0, and after its head the
+// place of the one that died before it.
 type entry []byte
 
 const (
@@ -84,11 +86,14 @@ func (e entry) write(units uint32, key, value []byte) {
 	copy(e[headBytes+len(key):], value)
 }
 
-// kill marks an entry dead and returns its units.
-func (e entry) kill() uint32 {
+// bury marks an entry dead: its room is the next to be used.
+func (s *shard) bury(a *arena, place ref) {
+	e := entry(a.mem(place))
 	units := headUnits(e.head())
-	binary.LittleEndian.PutUint64(e, uint64(units)<<(keyLenBits+valueLenBits))
-	return units
+	e.write(units, nil, nil)
+	binary.LittleEndian.PutUint64(e[headBytes:], uint64(s.free))
+	s.free = place
+	s.dead += units
 }
 
 // unitsOf is the units of an entry: a value that grows within its last unit stays where it is.
@@ -126,7 +131,8 @@ func (s *shard) find(a *arena, hash uint64, key []byte) (at uint64, place ref) {
 	}
 }
 
-// put inserts or replaces an entry. It returns the old value's length, -1 when there was none. An error means that
+// put inserts or replaces an entry: in its place, in the room of a dead one, or at the end of the pages. Before it adds
+// a page to a shard of which more than a fifth is dead, it compacts (M4). It returns the old value's length, -1 when there was none. An error means that
 // there is no memory and that nothing was changed.
 func (s *shard) put(a *arena, hash uint64, key, value []byte) (old int, err error) {
 	if s.live >= limit(s.bits) {
@@ -147,18 +153,45 @@ func (s *shard) put(a *arena, hash uint64, key, value []byte) (old int, err erro
 			return old, nil
 		}
 	}
-	fresh, err := s.room(a, need)
-	if err != nil {
-		return old, err
+	fresh, have := s.reuse(a, need)
+	if fresh == 0 {
+		if s.full(need) && s.wastes(4) {
+			if err := s.compact(a); err != nil {
+				return old, err
+			}
+			at, place = s.find(a, hash, key)
+		}
+		if fresh, err = s.room(a, need); err != nil {
+			return old, err
+		}
+		have = need
 	}
-	entry(a.mem(fresh)).write(need, key, value)
+	entry(a.mem(fresh)).write(have, key, value)
 	s.slots(a).set(at, tagOf(hash)<<refBits|uint64(fresh))
 	if place == 0 {
 		s.live++
 		return old, nil
 	}
-	s.dead += entry(a.mem(place)).kill()
-	return old, s.compact(a)
+	s.bury(a, place)
+	return old, s.shrink(a)
+}
+
+// reuse takes the room of the entry that died last when it fits, with an eighth and a unit to spare: windows of one job
+// take about the same. Otherwise that room is left to the next compaction, so that a put looks at one place only. It
+// returns the place and its units, 0 when there is none.
+func (s *shard) reuse(a *arena, need uint32) (place ref, have uint32) {
+	if s.free == 0 {
+		return 0, 0
+	}
+	place = s.free
+	e := entry(a.mem(place))
+	have = headUnits(e.head())
+	s.free = ref(binary.LittleEndian.Uint64(e[headBytes:]))
+	if have < need || have > need+need/8+1 {
+		return 0, 0
+	}
+	s.dead -= have
+	return place, have
 }
 
 // remove deletes an entry and returns its value's length, -1 when there was none.
@@ -170,12 +203,11 @@ func (s *shard) remove(a *arena, hash uint64, key []byte) (old int, err error) {
 	if place == 0 {
 		return -1, nil
 	}
-	e := entry(a.mem(place))
-	old = headValue(e.head())
-	s.dead += e.kill()
+	old = headValue(entry(a.mem(place)).head())
+	s.bury(a, place)
 	s.erase(a, at)
 	s.live--
-	return old, s.compact(a)
+	return old, s.shrink(a)
 }
 
 // erase empties a slot and moves those after it up, so that no chain is broken and no marker is left.
@@ -223,7 +255,7 @@ func (s *shard) resize(a *arena, bits uint8) error {
 
 // room finds place for an entry at the end of the newest page.
 func (s *shard) room(a *arena, units uint32) (ref, error) {
-	if s.page == 0 || s.fill+units > 1<<s.class/unitBytes {
+	if s.full(units) {
 		if err := s.addPage(a, units); err != nil {
 			return 0, err
 		}
@@ -233,6 +265,9 @@ func (s *shard) room(a *arena, units uint32) (ref, error) {
 	s.used += units
 	return r, nil
 }
+
+// full tells whether the newest page has no room for so many units.
+func (s *shard) full(units uint32) bool { return s.page == 0 || s.fill+units > 1<<s.class/unitBytes }
 
 // addPage makes a new newest page. It is large enough for several entries and small against the shard, so that little
 // is lost at its end.
@@ -253,19 +288,26 @@ func (s *shard) addPage(a *arena, units uint32) error {
 	return nil
 }
 
-// compact copies the live entries to new pages when more than a fifth of the room is dead, in the order of the index,
-// and fits the index to what is left.
-func (s *shard) compact(a *arena) error {
+// shrink gives back what a shard does not need any more: all of it when nothing lives, a third of the pages when that
+// much is dead (M4). Below that, what died is room for what comes: windows close together, and others open then.
+func (s *shard) shrink(a *arena) error {
 	if s.live == 0 {
 		s.empty(a)
 		return nil
 	}
-	alive := s.used - s.dead
-	if s.dead < minDead || s.dead <= alive/4 {
-		return nil
+	if s.wastes(2) {
+		return s.compact(a)
 	}
+	return nil
+}
+
+// wastes tells whether dead entries take more than that part of what the live ones take.
+func (s *shard) wastes(part uint32) bool { return s.dead >= minDead && s.dead > (s.used-s.dead)/part }
+
+// compact copies the live entries to new pages, in the order of the index, and fits the index to what is left.
+func (s *shard) compact(a *arena) error {
 	page, class := s.page, s.class
-	s.page, s.class, s.fill, s.used, s.dead, s.plan = 0, 0, 0, 0, 0, alive
+	*s = shard{index: s.index, bits: s.bits, live: s.live, plan: s.used - s.dead}
 	for t := s.slots(a); len(t) > 0; t = t[8:] {
 		slot := t.get(0)
 		if slot == 0 {
