@@ -132,8 +132,8 @@ func (s *shard) find(a *arena, hash uint64, key []byte) (at uint64, place ref) {
 }
 
 // put inserts or replaces an entry: in its place, in the room of a dead one, or at the end of the pages. Before it adds
-// a page to a shard of which more than a fifth is dead, it compacts (M4). It returns the old value's length, -1 when there was none. An error means that
-// there is no memory and that nothing was changed.
+// a page to a shard of which more than a fifth is dead, it compacts (M4). It returns the old value's length, -1 when there
+// was none. An error means that there is no memory.
 func (s *shard) put(a *arena, hash uint64, key, value []byte) (old int, err error) {
 	if s.live >= limit(s.bits) {
 		if err := s.resize(a, max(s.bits+1, minIndexBits)); err != nil {
